@@ -1,0 +1,74 @@
+"""One progress bar over all epochs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ProgressBar
+from tqdm import tqdm
+
+
+class EpochBar(ProgressBar):
+    """Epochs, loss and validation accuracy on one line; silent where nobody watches.
+
+    Lightning's own bars are drawn anew for every batch, and here a batch is an epoch: they cost
+    more than the training of a small graph.
+
+    Args:
+        seconds: Least time between two updates of the figures.
+    """
+
+    def __init__(self, seconds: float = 0.2) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._enabled = True
+        self._bar: tqdm[Any] | None = None
+        self._drawn = 0.0
+
+    def disable(self) -> None:
+        """Show nothing (Lightning calls this on all ranks but the first)."""
+        self._enabled = False
+
+    def enable(self) -> None:
+        """Show the bar again."""
+        self._enabled = True
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Open the bar at the epoch the run starts from."""
+        self._bar = tqdm(
+            total=trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None,
+            initial=trainer.current_epoch,
+            desc="training",
+            unit="epoch",
+            mininterval=self.seconds,
+            dynamic_ncols=True,
+            disable=None if self._enabled else True,  # None: only where stderr is a terminal
+        )
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Count the epoch; write the figures now and then."""
+        if self._bar is None or self._bar.disable:
+            return
+        if time.monotonic() - self._drawn >= self.seconds:
+            self._drawn = time.monotonic()
+            metrics = trainer.callback_metrics
+            shown = {"loss": "val_loss", "val_acc": "val_acc"}
+            figures = {k: f"{float(metrics[m]):.4f}" for k, m in shown.items() if m in metrics}
+            self._bar.set_postfix(figures, refresh=False)
+        self._bar.update(1)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Leave the bar as it stands."""
+        self._close()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Leave the terminal in order."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

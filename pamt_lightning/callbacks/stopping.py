@@ -1,0 +1,167 @@
+"""When to stop, which state to keep, and what lies on disk if the machine dies."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import Checkpoint
+from torch import Tensor
+
+from pamt_lightning.errors import InputError
+
+BEST, LAST = "best.ckpt", "last.ckpt"
+
+
+class BestStopping(Checkpoint):
+    """Stop when neither accuracy nor loss has improved for long; keep the best state.
+
+    The published protocol: patience starts anew whenever ``val_acc`` reaches its best value so far
+    *or* ``val_loss`` does; the state kept is the best by accuracy, then by loss. When training
+    ends the module holds that state again, and so does ``best.ckpt``.
+
+    ``last.ckpt`` holds all that a resumed run needs, the best state included, so the two files
+    never depend on each other. Both are written to a temporary file that is then renamed: a kill at
+    any moment leaves a whole file.
+
+    Args:
+        patience: Epochs without an improvement of either before training stops.
+        save_seconds: At most this many seconds of work are lost by a kill; 0 writes every epoch.
+        dirpath: Folder of the two files; the logger's folder unless given.
+    """
+
+    def __init__(
+        self, patience: int = 100, save_seconds: float = 10.0, dirpath: str | None = None
+    ) -> None:
+        super().__init__()
+        if patience < 1:
+            raise InputError(f"`patience` must be 1 or more, got {patience}.")
+        if save_seconds < 0:
+            raise InputError(f"`save_seconds` must be 0 or more, got {save_seconds}.")
+        self.patience = patience
+        self.save_seconds = save_seconds
+        self.dirpath = dirpath
+        self.wait = 0
+        self.top_acc, self.low_loss = float("-inf"), float("inf")
+        self.best_acc, self.best_loss = float("-inf"), float("inf")
+        self.best_epoch = 0
+        self.best_state: dict[str, Tensor] = {}
+        self._seconds_before = 0.0
+        self._started = time.monotonic()
+        self._written = float("-inf")
+        self._writing_best = False
+
+    def update(self, acc: float, loss: float) -> bool:
+        """Take in one validation; whether its state is the one to keep."""
+        reset = acc >= self.top_acc or loss <= self.low_loss
+        self.wait = 0 if reset else self.wait + 1
+        self.top_acc, self.low_loss = max(self.top_acc, acc), min(self.low_loss, loss)
+        if (acc, -loss) > (self.best_acc, -self.best_loss):
+            self.best_acc, self.best_loss = acc, loss
+            return True
+        return False
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether training should stop."""
+        return self.wait >= self.patience
+
+    def path_of(self, trainer: pl.Trainer, name: str) -> Path | None:
+        """Where ``best.ckpt`` or ``last.ckpt`` lies; None if the run has no folder."""
+        folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
+        return Path(folder) / name if folder else None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in `fit` so far, that of earlier processes of a resumed run included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    # Hooks -------------------------------------------------------------------------------------
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock; pretraining comes right after."""
+        self._started = time.monotonic()
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """A run that had stopped when its checkpoint was written stays stopped."""
+        if self.out_of_patience:
+            trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Look at the newest validation, keep its state if it is the best, write if it is time."""
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        metrics = trainer.callback_metrics
+        if "val_acc" not in metrics or "val_loss" not in metrics:
+            raise RuntimeError("BestStopping needs `val_acc` and `val_loss` in every epoch.")
+        if self.update(float(metrics["val_acc"]), float(metrics["val_loss"])):
+            self.best_epoch = trainer.current_epoch + 1
+            # Clones: a reference would silently become the last state instead of the best.
+            self.best_state = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
+        if self.out_of_patience:
+            trainer.should_stop = True
+        if time.monotonic() - self._written >= self.save_seconds:
+            self.save(trainer)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write both files and give the module its best state."""
+        if not self.best_state:
+            return
+        self.save(trainer)
+        pl_module.load_state_dict(self.best_state)
+
+    def save(self, trainer: pl.Trainer) -> None:
+        """Write ``best.ckpt`` and ``last.ckpt``."""
+        self._written = time.monotonic()
+        self._writing_best = True
+        try:
+            self._write(trainer, BEST)
+        finally:
+            self._writing_best = False
+        self._write(trainer, LAST)
+
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Turn the checkpoint into that of the best state while ``best.ckpt`` is written."""
+        if not self._writing_best:
+            return
+        checkpoint["state_dict"] = self.best_state
+        checkpoint["epoch"] = self.best_epoch - 1
+        # It is for testing and prediction; what only a resumed training needs is in last.ckpt.
+        for key in ("optimizer_states", "lr_schedulers", "loops", "callbacks"):
+            checkpoint.pop(key, None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next epochs depend on."""
+        return {
+            "wait": self.wait,
+            "top_acc": self.top_acc,
+            "low_loss": self.low_loss,
+            "best_acc": self.best_acc,
+            "best_loss": self.best_loss,
+            "best_epoch": self.best_epoch,
+            "best_state": self.best_state,
+            "seconds": self.seconds,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where the checkpoint left off; patience itself is the new run's."""
+        state = dict(state_dict)
+        self._seconds_before = state.pop("seconds")
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def _write(self, trainer: pl.Trainer, name: str) -> None:
+        path = self.path_of(trainer, name)
+        if path is None:
+            return
+        part = path.with_name(f".{name}.part")
+        trainer.save_checkpoint(part)
+        if trainer.is_global_zero:
+            with open(part, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(part, path)

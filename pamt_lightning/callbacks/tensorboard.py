@@ -1,0 +1,87 @@
+"""What TensorBoard shows beyond the metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.loggers import TensorBoardLogger
+from torchmetrics.functional.classification import multiclass_confusion_matrix
+
+from pamt_lightning.functional import row_indices
+from pamt_lightning.modules.base import CALIBRATION_BINS, NodeClassificationModule
+from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.plots import confusion_image, plots_available, reliability_image
+
+_MOST_WEIGHTS = 200_000  # of a larger graph, every k-th edge is shown
+
+
+class TensorBoardMonitor(Callback):
+    """Speed, mask weights, change of the soft labels; confusion and reliability of the test.
+
+    Does nothing with other loggers. The two images need the extra `plots`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since = (0.0, 0)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock."""
+        self._since = (time.monotonic(), trainer.current_epoch)
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Show the newest refresh, once; this hook comes right after it."""
+        board = _board(trainer)
+        if board is None or not isinstance(pl_module, PAMTModule):
+            return
+        report, pl_module.refresh_report = pl_module.refresh_report, None
+        if report is None:
+            return
+        board.add_scalar("soft_label_change", report.change, report.epoch)
+        if pl_module.mask:
+            mask, adj_norm = report.adj_mask, pl_module.prepare(batch).adj_norm
+            weights = (mask.values() / adj_norm.values())[row_indices(mask) < mask.col_indices()]
+            step = max(1, len(weights) // _MOST_WEIGHTS)
+            board.add_histogram("mask_weights", weights[::step], report.epoch)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Epochs per second since the last time."""
+        board = _board(trainer)
+        if board is None or not isinstance(pl_module, NodeClassificationModule):
+            return
+        epoch = trainer.current_epoch + 1
+        if epoch % pl_module.log_every_n_epochs == 0:
+            (then, since), now = self._since, time.monotonic()
+            board.add_scalar("epochs_per_second", (epoch - since) / (now - then), epoch)
+            self._since = (now, epoch)
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Draw confusion matrix and reliability of the test prediction."""
+        board = _board(trainer)
+        if board is None or not isinstance(pl_module, NodeClassificationModule):
+            return
+        if pl_module.test_output is None or not plots_available():
+            return
+        probs, target = pl_module.test_output
+        names = trainer.datamodule.graph.class_names  # type: ignore[attr-defined]
+        matrix = multiclass_confusion_matrix(probs, target, probs.shape[1]).cpu().numpy()
+        confidence, predicted = probs.max(1)
+        reliability = reliability_image(
+            confidence.cpu().numpy(), (predicted == target).cpu().numpy(), CALIBRATION_BINS
+        )
+        epoch = trainer.current_epoch
+        board.add_image("test/confusion", confusion_image(matrix, names), epoch, dataformats="HWC")
+        board.add_image("test/reliability", reliability, epoch, dataformats="HWC")
+        board.flush()
+
+
+def _board(trainer: pl.Trainer) -> Any:
+    """TensorBoard's writer, or None."""
+    if isinstance(trainer.logger, TensorBoardLogger) and trainer.is_global_zero:
+        return trainer.logger.experiment
+    return None

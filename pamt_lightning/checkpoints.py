@@ -1,0 +1,75 @@
+"""Opening checkpoints: which file is meant, is it whole, and what was it trained with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pamt_lightning.callbacks.stopping import BEST, LAST
+from pamt_lightning.errors import CheckpointError
+
+_FILLED_IN_FROM_DATA = ("num_features", "num_classes")
+
+
+def find_checkpoint(path: str, name: str = BEST) -> Path:
+    """The file that is meant by ``path``: itself, or the one called ``name`` in that folder."""
+    file = Path(path).expanduser()
+    if file.is_dir():
+        file = file / name
+    if not file.is_file():
+        hint = ""
+        if path in ("best", "last"):
+            hint = " Name the file or its run's folder, as `pamt fit` printed it."
+        elif file.parent.is_dir() and (there := sorted(p.name for p in file.parent.glob("*.ckpt"))):
+            hint = f" In {file.parent} there is: {', '.join(there)}."
+        raise CheckpointError(f"there is no checkpoint {file}.{hint}")
+    return file
+
+
+def load_checkpoint(file: Path) -> dict[str, Any]:
+    """Load a checkpoint of this package without running any code that it might hold."""
+    try:
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # torch raises many types here (zip, pickle, runtime, key errors); all mean the same.
+        reason = str(error).strip().splitlines()[0][:150] if str(error).strip() else type(error)
+        raise CheckpointError(
+            f"{file} cannot be read as a checkpoint; it is damaged or of another kind ({reason}). "
+            f"Use another one of that run ({BEST}, {LAST}), or train anew."
+        ) from None
+    if not isinstance(loaded, dict) or not {"state_dict", "model_class"} <= set(loaded):
+        raise CheckpointError(
+            f"{file} is not a checkpoint of pamt: it lacks the weights or the name of the model."
+        )
+    return loaded
+
+
+def is_resumable(checkpoint: dict[str, Any]) -> bool:
+    """Whether a checkpoint holds a training that can go on (``last.ckpt``)."""
+    return bool(checkpoint.get("optimizer_states"))
+
+
+def model_config(checkpoint: dict[str, Any], *, with_sizes: bool) -> dict[str, Any]:
+    """The model's section of a configuration, as it was when the checkpoint was written."""
+    hparams = _plain(checkpoint.get("hyper_parameters", {}))
+    if not with_sizes:
+        hparams = {k: v for k, v in hparams.items() if k not in _FILLED_IN_FROM_DATA}
+    return {"class_path": checkpoint["model_class"], "init_args": hparams}
+
+
+def data_config(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """The data's section of a configuration, as it was when the checkpoint was written."""
+    return _plain(checkpoint.get("datamodule_hyper_parameters", {}))
+
+
+def data_state(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """What the checkpoint knows of its data: class names, number of nodes, hashes."""
+    state: dict[str, Any] = checkpoint.get("GraphDataModule", {})
+    return state
+
+
+def _plain(hparams: dict[str, Any]) -> dict[str, Any]:
+    # Keys with an underscore are Lightning's own notes on how the class was made.
+    return {k: v for k, v in hparams.items() if not k.startswith("_")}

@@ -1,0 +1,401 @@
+"""`pamt fit | validate | test | predict`: LightningCLI with the traps closed."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+import logging
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ProgressBar
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
+from pamt_lightning.callbacks.stopping import BEST, LAST
+from pamt_lightning.checkpoints import (
+    data_config,
+    data_state,
+    find_checkpoint,
+    is_resumable,
+    load_checkpoint,
+    model_config,
+)
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.modules.base import NodeClassificationModule
+from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.report import print_fit, print_metrics, result_record
+from pamt_lightning.results import write_predictions, write_results
+from pamt_lightning.runs import CONFIG, RESULTS, new_version, newest_with, run_name
+
+_NAMES_DATA = re.compile(r"--data\.(dataset|path)\b|--config\b|-c\b")
+
+
+TRAINER_DEFAULTS: dict[str, Any] = {
+    "max_epochs": 2000,
+    "devices": 1,
+    "num_sanity_val_steps": 0,  # it would cost an inference and say nothing
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+
+
+class Parser(LightningArgumentParser):
+    """A parser whose errors are a few lines instead of a screen of usage."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # An abbreviated option is a typo that nobody sees.
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Say what is wrong, suggest the right word, and exit with code 2."""
+        message = _plain_message(message)
+        wrong = re.search(r"option '(?:\w+\.)*(\w+)'|--(?:\w+\.)*(\w+)", message, re.IGNORECASE)
+        if wrong:
+            name = wrong[1] or wrong[2]
+            known = {action.dest.rsplit(".", 1)[-1] for action in self._actions}
+            known |= set(inspect.signature(PAMTModule).parameters)
+            known |= set(inspect.signature(pl.Trainer).parameters)
+            if close := difflib.get_close_matches(name, known - {name}, 1):
+                message += f". Did you mean {close[0]!r}?"
+        command = self.prog if self.prog.startswith("pamt ") else "pamt fit"
+        print(
+            f"{command}: error: {message}\n`{command} --help` lists all options.", file=sys.stderr
+        )
+        raise SystemExit(2)
+
+
+def _plain_message(message: str) -> str:
+    """Without what jsonargparse says of the other half of every ``X | None``."""
+    if "Union subtypes" not in message:
+        return message
+    key = re.search(r'Parser key "([\w.]+)"', message)
+    complaints = re.findall(
+        r"^ +- (?!Expected a <class 'NoneType'>)(.+(?:\n {6,}.+)*)", message, re.M
+    )
+    given = re.search(r"Given value: (.+)", message)
+    parts = [re.sub(r"\s+", " ", c) for c in complaints if "Union subtypes" not in c]
+    told = "; ".join(parts).replace("typing.", "")
+    value = f" (got {given[1]})" if given and "is not accepted" not in told else ""
+    return f"{key[1] if key else 'an option'}: {told}{value}"
+
+
+class SaveFitConfig(SaveConfigCallback):
+    """Saves config.yaml beside the run in `fit` only: a test must not overwrite it."""
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Save the effective configuration."""
+        if stage == "fit":
+            super().setup(trainer, pl_module, stage)
+
+
+class PamtCLI(LightningCLI):
+    """Builds model, data and trainer from one configuration and runs one subcommand on them."""
+
+    model: NodeClassificationModule
+    datamodule: GraphDataModule
+
+    def __init__(self, command: str, args: list[str]) -> None:
+        self.command = command
+        self.checkpoint_path: Path | None = None
+        self.checkpoint: dict[str, Any] | None = None
+        self.run_folder: Path | None = None
+        super().__init__(
+            model_class=NodeClassificationModule,
+            datamodule_class=GraphDataModule,
+            subclass_mode_model=True,
+            trainer_defaults=dict(TRAINER_DEFAULTS),
+            seed_everything_default=0,
+            save_config_callback=SaveFitConfig,
+            save_config_kwargs={"overwrite": True},
+            auto_configure_optimizers=False,
+            parser_class=Parser,
+            parser_kwargs={"prog": "pamt"},
+            args=[command, *self._with_checkpoint_config(args)],
+        )
+
+    # Options -----------------------------------------------------------------------------------
+
+    def _prepare_subcommand_parser(
+        self, klass: type, subcommand: str, **kwargs: Any
+    ) -> LightningArgumentParser:
+        kwargs["usage"] = f"pamt {subcommand} [options]"
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand == "fit":
+            # The sizes of a trained model are its checkpoint's; those of a new one are the data's.
+            for size in ("num_features", "num_classes"):
+                parser.link_arguments(
+                    f"data.{size}", f"model.init_args.{size}", apply_on="instantiate"
+                )
+            parser.add_argument(
+                "--test_after_fit", type=bool, default=True, help="Test the best state after fit."
+            )
+            parser.add_argument(
+                "--run_dir",
+                type=str | None,
+                default=None,
+                help="Folder of this run. Default: a new one below lightning_logs/.",
+            )
+        elif subcommand == "predict":
+            parser.add_argument(
+                "--output", type=str, default="predictions.csv", help="The CSV file to write."
+            )
+        return parser
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Options of stopping, and the default method."""
+        parser.add_lightning_class_args(BestStopping, "stopping")
+        parser.set_defaults({"model": {"class_path": "pamt_lightning.PAMTModule"}})
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parse ``args``, whatever ``sys.argv`` holds."""
+        self.config = parser.parse_args(args)
+
+    def _parse_ckpt_path(self) -> None:
+        # Lightning would let the checkpoint overrule the command line. Here it comes first
+        # (`_with_checkpoint_config`), and what is typed wins or is refused.
+        pass
+
+    def _with_checkpoint_config(self, args: list[str]) -> list[str]:
+        """Put what the checkpoint was trained with before everything that was typed."""
+        named = _option_value(args, "--ckpt_path")
+        if "-h" in args or "--help" in args or any(a.startswith("--print_config") for a in args):
+            return args
+        if self.command == "fit":
+            if named is None or named == "last":
+                return args
+            self.checkpoint_path = find_checkpoint(named, LAST)
+            self.checkpoint = load_checkpoint(self.checkpoint_path)
+            config = self.checkpoint_path.with_name(CONFIG)
+            return ["--config", str(config), *args] if config.is_file() else args
+        if named is None:
+            raise CheckpointError(
+                f"`pamt {self.command}` needs a trained model: --ckpt_path RUN/best.ckpt "
+                "(`pamt fit` prints where it is)."
+            )
+        self.checkpoint_path = find_checkpoint(named, BEST)
+        self.checkpoint = load_checkpoint(self.checkpoint_path)
+        base: dict[str, Any] = {"model": model_config(self.checkpoint, with_sizes=True)}
+        if not any(_NAMES_DATA.match(arg) for arg in args):
+            base["data"] = data_config(self.checkpoint)
+        return ["--config", json.dumps(base), *args]
+
+    # Building ----------------------------------------------------------------------------------
+
+    def before_instantiate_classes(self) -> None:
+        """Every run must be repeatable."""
+        config = self.config[self.command]
+        if config.get("seed_everything") is False:
+            raise InputError(
+                "`seed_everything` must be a number: without it no run can be repeated."
+            )
+
+    def instantiate_classes(self) -> None:
+        """Build data, model and trainer; of errors that jsonargparse wrapped, raise the inner one."""
+        try:
+            super().instantiate_classes()
+        except ValueError as error:
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, InputError):
+                cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                raise
+            raise cause from None
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """A trainer with a folder of its own, one progress bar and TensorBoard."""
+        config = self._get(self.config_init, "trainer")
+        callbacks = config.callbacks or []
+        callbacks = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+        bars = config.enable_progress_bar is not False
+        if bars and not any(isinstance(c, ProgressBar) for c in callbacks):
+            callbacks.append(EpochBar())
+        callbacks.append(TensorBoardMonitor())
+        kwargs["callbacks"] = callbacks
+        if self.command == "fit" and not config.fast_dev_run:
+            self._choose_run_folder(Path(config.default_root_dir or "."))
+            if config.logger in (None, True):
+                kwargs["logger"] = self._tensorboard_logger()
+            self._get(self.config_init, "stopping").dirpath = str(self.run_folder)
+        elif config.logger is None:
+            kwargs["logger"] = False
+        return super().instantiate_trainer(**kwargs)
+
+    def _choose_run_folder(self, root: Path) -> None:
+        given = self._get(self.config, "run_dir")
+        named = self._get(self.config, "ckpt_path")
+        if self.checkpoint_path is not None:
+            self.run_folder = Path(given) if given else self.checkpoint_path.parent
+        elif given is not None:
+            self.run_folder = Path(given)
+            if named == "last":
+                self._resume_from(self.run_folder if (self.run_folder / LAST).is_file() else None)
+            elif (self.run_folder / LAST).exists():
+                raise InputError(
+                    f"{given} holds a run already. Go on with it by --ckpt_path last, or choose "
+                    "another --run_dir."
+                )
+        else:
+            folder = root / "lightning_logs" / self._run_name()
+            if named == "last":
+                self._resume_from(newest_with(folder, LAST))
+            self.run_folder = (
+                self.checkpoint_path.parent if self.checkpoint_path else new_version(folder)
+            )
+        if self.checkpoint is not None:
+            self._check_resumed_config()
+
+    def _resume_from(self, folder: Path | None) -> None:
+        if folder is None:
+            print("No last.ckpt of this run yet: starting from the beginning.", file=sys.stderr)
+            return
+        self.checkpoint_path = folder / LAST
+        self.checkpoint = load_checkpoint(self.checkpoint_path)
+
+    def _run_name(self) -> str:
+        data = self.datamodule
+        noise = "" if data.structure_noise is None else f"_noise{data.structure_noise}"
+        if data.structure_noise is not None:
+            noise += f"_seed{data.noise_seed}"
+        seed = int(self._get(self.config, "seed_everything"))
+        return run_name(data.dataset_name, self.model.method, data.split_seed, seed, noise)
+
+    def _check_resumed_config(self) -> None:
+        """A resumed run with other options would be neither the old run nor a new one."""
+        assert self.checkpoint is not None
+        if not is_resumable(self.checkpoint):
+            raise CheckpointError(
+                f"{self.checkpoint_path} is for test and predict; a training goes on from the "
+                f"{LAST} beside it."
+            )
+        there = {
+            "model": model_config(self.checkpoint, with_sizes=True)["init_args"],
+            "data": data_config(self.checkpoint),
+        }
+        here = {"model": dict(self.model.hparams), "data": dict(self.datamodule.hparams)}
+        for section, options in there.items():
+            for name, old in options.items():
+                new = here[section].get(name)
+                # Where the files are found is no part of what is computed from them.
+                if new != old and name not in ("root", "offline", "log_every_n_epochs"):
+                    raise CheckpointError(
+                        f"{self.checkpoint_path} was trained with {section}.{name} = {old}, now it "
+                        f"is {new}. Go on with the same options, or start a new run without "
+                        "--ckpt_path."
+                    )
+
+    def _tensorboard_logger(self) -> TensorBoardLogger:
+        assert self.run_folder is not None
+        # Epochs after the checkpoint were logged by the killed run and will be logged again.
+        purge = None if self.checkpoint is None else int(self.checkpoint["epoch"]) + 1
+        return TensorBoardLogger(
+            save_dir=self.run_folder.parent,
+            name="",
+            version=self.run_folder.name,
+            default_hp_metric=False,
+            purge_step=purge,
+        )
+
+    # Subcommands -------------------------------------------------------------------------------
+
+    def fit(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
+        """Train, test the kept state, and leave results.json and a table behind."""
+        kwargs["ckpt_path"] = self.checkpoint_path
+        kwargs["weights_only"] = True
+        try:
+            self.trainer.fit(model, datamodule=datamodule, **kwargs)
+        except SystemExit:  # Lightning's answer to Ctrl-C
+            print(
+                "\nInterrupted. The same command with --ckpt_path last goes on with "
+                f"{self.run_folder}.",
+                file=sys.stderr,
+            )
+            raise SystemExit(130) from None
+        metrics: dict[str, float] = {}
+        if self._get(self.config, "test_after_fit"):
+            tested = self.trainer.test(
+                model, datamodule=datamodule, ckpt_path=self._best_file(), verbose=False
+            )
+            metrics = dict(tested[0])
+        stopping = self._get(self.config_init, "stopping")
+        record = result_record(
+            self.trainer,
+            model,
+            datamodule,
+            stopping,
+            init_seed=int(self._get(self.config, "seed_everything")),
+            test_metrics=metrics,
+            config=json.loads(self.parser.dump(self.config, format="json"))[self.command],
+        )
+        if self.run_folder is not None and self.trainer.is_global_zero:
+            write_results(self.run_folder / RESULTS, record)
+        if self.trainer.is_global_zero:
+            print_fit(record, datamodule, self.run_folder)
+
+    def _best_file(self) -> Path | None:
+        file = None if self.run_folder is None else self.run_folder / BEST
+        return file if file is not None and file.is_file() else None
+
+    def validate(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
+        """Metrics of a checkpoint on the stopping set."""
+        self._fit_data_to_checkpoint()
+        kwargs.update(ckpt_path=self.checkpoint_path, verbose=False, weights_only=True)
+        print_metrics(self.trainer.validate(model, datamodule=datamodule, **kwargs)[0], datamodule)
+
+    def test(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
+        """Metrics of a checkpoint on the test set."""
+        self._fit_data_to_checkpoint()
+        kwargs.update(ckpt_path=self.checkpoint_path, verbose=False, weights_only=True)
+        print_metrics(self.trainer.test(model, datamodule=datamodule, **kwargs)[0], datamodule)
+
+    def predict(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
+        """Write the class probabilities of every node."""
+        self._fit_data_to_checkpoint()
+        kwargs.update(ckpt_path=self.checkpoint_path, return_predictions=True, weights_only=True)
+        predictions: Any = self.trainer.predict(model, datamodule=datamodule, **kwargs)
+        (probs,) = predictions
+        output = Path(self._get(self.config, "output"))
+        write_predictions(output, datamodule.graph, probs)
+        print(f"{datamodule.graph.num_nodes:,} predictions written to {output}")
+
+    def _fit_data_to_checkpoint(self) -> None:
+        """Number classes as the model does; refuse data with other attributes."""
+        assert self.checkpoint is not None
+        if names := data_state(self.checkpoint).get("class_names"):
+            self.datamodule.expect_classes(names)
+        if self.datamodule.num_features != self.model.num_features:
+            raise CheckpointError(
+                f"{self.checkpoint_path} was trained on {self.model.num_features} attributes, "
+                f"{self.datamodule.dataset_name} has {self.datamodule.num_features}."
+            )
+
+
+def silence() -> None:
+    """Lightning's notes are for developers of training code; users get ours."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+
+
+def run(command: str, args: list[str]) -> int:
+    """Run one subcommand."""
+    silence()
+    PamtCLI(command, args)
+    return 0
+
+
+def _option_value(args: list[str], option: str) -> str | None:
+    for position, arg in enumerate(args):
+        if arg == option and position + 1 < len(args):
+            return args[position + 1]
+        if arg.startswith(f"{option}="):
+            return arg.split("=", 1)[1]
+    return None

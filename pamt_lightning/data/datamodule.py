@@ -1,0 +1,349 @@
+"""GraphDataModule: one graph, its split and its noise, served as full batches on the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytorch_lightning as pl
+import scipy.sparse as sp
+import torch
+
+from pamt_lightning.data.download import locate
+from pamt_lightning.data.noise import add_structure_noise
+from pamt_lightning.data.own import read_own_graph
+from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.readers import read_dataset
+from pamt_lightning.data.registry import DatasetSpec, get_spec
+from pamt_lightning.data.split_files import index_split, read_index_split
+from pamt_lightning.data.splits import Split, ppnp_split, random_split, resolve_split_seed
+from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.graph import Graph
+
+_NPZ = re.compile(r"\.npz$", re.IGNORECASE)
+
+SplitName = Literal["ppnp", "random", "given"]
+
+
+@dataclass
+class SyntheticOptions:
+    """Arguments of the synthetic graph; see `pamt_lightning.data.synthetic.synthetic_graph`.
+
+    Args:
+        num_nodes: Number of nodes.
+        num_classes: Number of classes.
+        num_features: Number of words a node may have.
+        average_degree: Mean number of neighbours.
+        homophily: Share of edges inside a class.
+        feature_signal: What features tell about the class, from 0 (nothing) to 1 (everything).
+        degree_exponent: Exponent of the power law of degrees, above 2; smaller is more uneven.
+        words_per_node: Mean number of words drawn for a node.
+        seed: Seed of the graph.
+    """
+
+    num_nodes: int = 3000
+    num_classes: int = 6
+    num_features: int = 1000
+    average_degree: float = 5.0
+    homophily: float = 0.75
+    feature_signal: float = 0.3
+    degree_exponent: float = 3.0
+    words_per_node: float = 20.0
+    seed: int = 0
+
+
+class FullBatch:
+    """A loader of one batch that draws no random numbers.
+
+    It yields a token; `GraphDataModule.transfer_batch_to_device` answers it with the graph that is
+    on the device already.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[int]:
+        yield 0
+
+
+class GraphDataModule(pl.LightningDataModule):
+    """A graph with its training, stopping and test nodes.
+
+    Args:
+        dataset: Name in the registry (`pamt datasets` lists them); `synthetic` unless ``path`` is
+            given.
+        path: A graph of your own: an ``.npz`` file, or a folder with edges.csv and nodes.csv.
+        root: Folder or folders to look for data files in before the cache and the network; those of
+            the environment variable PAMT_DATA come after them.
+        offline: Never touch the network.
+        split: ``ppnp`` (the published protocol; default for the four published data sets),
+            ``random`` (default elsewhere) or ``given`` (that of ``split_path`` or inside the .npz).
+        split_seed: Seed of the split: a number, or the name of a published one: test0 ... test19 to
+            report on, val0 ... val19 to choose on.
+        split_path: Index files: a folder with train.txt, val.txt and test.txt, or an .npz file.
+        train: Training nodes of each class; in the split ``random`` also a share such as 0.2.
+        val: Nodes for stopping, or their share; default 500, or half of what training leaves if
+            that is less.
+        test: Nodes for testing, or their share; default all others. The split ``ppnp`` fixes them.
+        num_known: Split ``ppnp``: how many nodes may be seen before testing; default as published.
+        normalize_features: Divide each node's attributes by their L1 norm.
+        structure_noise: Rewire edges until this share of them joins different classes. It reads the
+            labels of all nodes: an oracle corruption, for experiments.
+        noise_seed: Seed of the structure noise, apart from all others.
+        synthetic: Arguments of the data set `synthetic`.
+    """
+
+    def __init__(
+        self,
+        dataset: str | None = None,
+        path: str | None = None,
+        root: str | list[str] | None = None,
+        offline: bool = False,
+        split: SplitName | None = None,
+        split_seed: int | str = "test0",
+        split_path: str | None = None,
+        train: int | float = 20,
+        val: int | float | None = None,
+        test: int | float | None = None,
+        num_known: int | None = None,
+        normalize_features: bool = True,
+        structure_noise: float | None = None,
+        noise_seed: int = 0,
+        synthetic: SyntheticOptions | None = None,
+    ) -> None:
+        super().__init__()
+        if dataset is not None and path is not None:
+            raise InputError(f"Give `dataset` or `path`, not both, got {dataset!r} and {path!r}.")
+        # Plain values only: checkpoints are loaded with weights_only, which knows no Path.
+        path, split_path = path and str(path), split_path and str(split_path)
+        roots = [] if root is None else [root] if isinstance(root, (str, Path)) else list(root)
+        root = [str(r) for r in roots]
+        self._synthetic_options = synthetic or SyntheticOptions()
+        synthetic_values = asdict(self._synthetic_options)
+        self.save_hyperparameters(ignore=["synthetic"])
+        self.hparams["root"] = root
+        self.hparams["synthetic"] = synthetic_values
+        self.spec: DatasetSpec | None = None if path else get_spec(dataset or "synthetic")
+        if split not in (None, "ppnp", "random", "given"):
+            raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
+        if structure_noise is not None and not 0.0 <= structure_noise <= 1.0:
+            raise InputError(f"`structure_noise` must lie in [0, 1], got {structure_noise}.")
+        if split_path is not None and split not in (None, "given"):
+            raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
+        self.path, self.roots, self.offline = path, root, offline
+        self.split_name = split or self._default_split(split_path)
+        self.split_seed = resolve_split_seed(split_seed)
+        self.split_path = split_path
+        self.train, self.val, self.test = train, val, test
+        self.num_known = num_known
+        self.normalize_features = normalize_features
+        self.structure_noise, self.noise_seed = structure_noise, noise_seed
+        self.achieved_noise: float | None = None
+        self.split: Split | None = None
+        self._raw: RawGraph | None = None
+        self._graph: Graph | None = None
+        self._on_device: Graph | None = None
+        self._expected_classes: tuple[str, ...] | None = None
+
+    @property
+    def dataset_name(self) -> str:
+        """Name of the data set, or of the user's file or folder."""
+        # Not Path.stem: a folder's name may have a point, as in graph.v2.
+        return self.spec.name if self.spec else _NPZ.sub("", Path(self.path or "").resolve().name)
+
+    @property
+    def num_features(self) -> int:
+        """Number of attributes; known without reading anything for data sets of the registry."""
+        if self.spec and not self.spec.generated:
+            return self.spec.num_features
+        return int(self.raw.features.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; known without reading anything for data sets of the registry."""
+        if self.spec and not self.spec.generated:
+            return self.spec.num_classes
+        return len(self._expected_classes or self.raw.class_names)
+
+    @property
+    def raw(self) -> RawGraph:
+        """The graph as read or drawn, before split, noise and normalisation; read once."""
+        if self._raw is None:
+            if self.spec is None:
+                self._raw = read_own_graph(self.path or "")
+            elif self.spec.generated:
+                self._raw = synthetic_graph(**asdict(self._synthetic_options))
+            else:
+                located = locate(self.spec, self.roots, offline=self.offline)
+                self._raw = read_dataset(self.spec, located)
+        return self._raw
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is served, on the CPU; `setup` makes it."""
+        if self._graph is None:
+            raise RuntimeError("The graph is not there yet: call `setup` first.")
+        return self._graph
+
+    def expect_classes(self, class_names: Sequence[str]) -> None:
+        """Number the classes as a trained model does, whatever numbers this data gives them."""
+        self._expected_classes = tuple(class_names)
+        self._graph = self._on_device = self.split = None
+
+    # Lightning's hooks -------------------------------------------------------------------------
+
+    def prepare_data(self) -> None:
+        """Fetch the files, on one process; nothing is kept."""
+        if self.spec and not self.spec.generated:
+            locate(self.spec, self.roots, offline=self.offline)
+
+    def setup(self, stage: str) -> None:
+        """Read the graph and split it; a prediction needs no split."""
+        if self._graph is None:
+            self._graph = self._make_graph()
+        if stage != "predict" and self.split is None:
+            self.split = self._make_split(self._graph)
+            parts = (self.split.train, self.split.val, self.split.test)
+            self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
+            self._on_device = None
+
+    def train_dataloader(self) -> FullBatch:
+        """The whole graph, once per epoch."""
+        return FullBatch()
+
+    def val_dataloader(self) -> FullBatch:
+        """The whole graph."""
+        return FullBatch()
+
+    def test_dataloader(self) -> FullBatch:
+        """The whole graph."""
+        return FullBatch()
+
+    def predict_dataloader(self) -> FullBatch:
+        """The whole graph."""
+        return FullBatch()
+
+    def graph_on(self, device: torch.device) -> Graph:
+        """The graph on ``device``, copied there once."""
+        if self._on_device is None or self._on_device.device != device:
+            self._on_device = self.graph.to(device)
+        return self._on_device
+
+    def transfer_batch_to_device(
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Graph:
+        """Answer the loader's token with the graph that is on the device already."""
+        return self.graph_on(device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must know of its data: the classes, and which bytes they came from."""
+        return {
+            "dataset": self.dataset_name,
+            "class_names": list(self.graph.class_names),
+            "num_nodes": self.graph.num_nodes,
+            "hashes": dict(self.raw.hashes),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Refuse to resume a training on other data than it was started with."""
+        mine = self.state_dict()
+        changed = [key for key in mine if mine[key] != state_dict.get(key)]
+        if changed and self.trainer is not None and self.trainer.state.fn == "fit":
+            first = changed[0]
+            raise CheckpointError(
+                f"This training was started on other data: {first} was {state_dict.get(first)}, "
+                f"now it is {mine[first]}. Resume on the same data, or start a new run."
+            )
+
+    # How the graph is made ---------------------------------------------------------------------
+
+    def _default_split(self, split_path: str | None) -> SplitName:
+        if split_path is not None:
+            return "given"
+        return "ppnp" if self.spec and not self.spec.generated else "random"
+
+    def _make_graph(self) -> Graph:
+        raw = self.raw
+        if self._expected_classes is not None:
+            raw = _renumber_classes(raw, self._expected_classes, self.dataset_name)
+        if self.structure_noise is not None:
+            raw, self.achieved_noise = add_structure_noise(
+                raw, self.structure_noise, self.noise_seed
+            )
+        features = l1_normalize(raw.features) if self.normalize_features else raw.features
+        return Graph.from_scipy(features, raw.adjacency, raw.labels, raw.class_names, raw.node_ids)
+
+    def _make_split(self, graph: Graph) -> Split:
+        labels, names = graph.y.numpy(), graph.class_names
+        if self.split_name == "random":
+            return random_split(
+                labels,
+                self.split_seed,
+                train=self.train,
+                val=self.val,
+                test=self.test,
+                class_names=names,
+            )
+        if self.split_name == "ppnp":
+            return self._ppnp_split(graph)
+        ids = np.asarray(graph.node_ids)
+        if self.split_path is not None:
+            return read_index_split(self.split_path, labels, ids)
+        if not self.raw.given_splits:
+            raise InputError(
+                f"`split`='given' needs index files (`split_path`), or an .npz with train_index, "
+                f"val_index and test_index; {self.dataset_name!r} brings none."
+            )
+        return index_split(self.raw.given_splits, labels, ids, source=self.dataset_name)
+
+    def _ppnp_split(self, graph: Graph) -> Split:
+        num_known = self.num_known
+        if num_known is None:
+            num_known = self.spec.num_known if self.spec else 1500
+        val = 500 if self.val is None else self.val
+        if not isinstance(self.train, int) or not isinstance(val, int) or self.test is not None:
+            raise InputError(
+                "`split`='ppnp' takes whole numbers for `train` and `val` and none for `test` (all "
+                f"unknown nodes are tested), got {self.train!r}, {val!r} and {self.test!r}."
+            )
+        return ppnp_split(
+            graph.y.numpy(),
+            self.split_seed,
+            num_known,
+            self.train,
+            val,
+            class_names=graph.class_names,
+        )
+
+
+def l1_normalize(
+    features: sp.csr_array | np.ndarray[Any, Any],
+) -> sp.csr_array | np.ndarray[Any, Any]:
+    """Divide each row by the sum of its absolute values; rows of zeros stay zeros.
+
+    Sums and quotients are float64, so that very large and very small rows keep their values.
+    """
+    if not sp.issparse(features):
+        mass = np.abs(features).sum(axis=1, keepdims=True, dtype=np.float64)
+        return (features / np.where(mass > 0, mass, 1)).astype(features.dtype)
+    mass = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
+    divisor = np.repeat(np.where(mass > 0, mass, 1), np.diff(features.indptr))
+    scaled = features.copy()
+    scaled.data = (features.data / divisor).astype(features.dtype)
+    return scaled
+
+
+def _renumber_classes(raw: RawGraph, expected: tuple[str, ...], source: str) -> RawGraph:
+    unknown = [name for name in raw.class_names if name not in expected]
+    if unknown:
+        raise CheckpointError(
+            f"{source} has class {unknown[0]!r}, which the trained model does not know "
+            f"(its classes: {', '.join(expected)})."
+        )
+    numbers = np.array([expected.index(name) for name in raw.class_names] + [-1], dtype=np.int64)
+    return replace(raw, labels=numbers[raw.labels], class_names=expected)

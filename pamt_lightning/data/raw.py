@@ -1,0 +1,82 @@
+"""A graph as it comes out of a file: NumPy and SciPy only, so that reading needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """What a reader returns; `pamt_lightning.Graph` is made from it and validates it.
+
+    Attributes:
+        adjacency: ``[n, n]``, undirected, unweighted, without self-loops (see `simple_graph`).
+        features: ``[n, d]`` float32, sparse CSR or dense.
+        labels: ``[n]`` class numbers, -1 where the class is unknown.
+        node_ids: ``[n]`` the ids the file uses, of any NumPy integer or string type.
+        class_names: Name of class 0, 1, ...
+        hashes: SHA-256 of each file that was read, by file name.
+        given_splits: Index arrays by part name (``train``, ``val``, ``test``) if
+            the file brings its own.
+    """
+
+    adjacency: sp.csr_array
+    features: sp.csr_array | npt.NDArray[np.float32]
+    labels: IntArray
+    node_ids: npt.NDArray[np.generic]
+    class_names: tuple[str, ...]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    given_splits: Mapping[str, IntArray] = field(default_factory=dict)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes n."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges, each counted once."""
+        return int(self.adjacency.nnz // 2)
+
+
+def simple_graph(adjacency: sp.csr_array | sp.coo_array) -> sp.csr_array:
+    """Make an adjacency undirected, unweighted and free of self-loops and duplicates."""
+    coo = sp.coo_array(adjacency)
+    off_diagonal = (coo.row != coo.col) & (coo.data != 0)
+    rows = np.concatenate([coo.row[off_diagonal], coo.col[off_diagonal]])
+    cols = np.concatenate([coo.col[off_diagonal], coo.row[off_diagonal]])
+    ones = np.ones(len(rows), dtype=np.float32)
+    simple = sp.csr_array(sp.coo_array((ones, (rows, cols)), shape=coo.shape))
+    simple.sum_duplicates()
+    simple.sort_indices()
+    simple.data[:] = 1.0
+    return simple
+
+
+def largest_component(raw: RawGraph) -> RawGraph:
+    """Keep the nodes of the largest connected component, in their old order."""
+    count, component = connected_components(raw.adjacency, directed=False)
+    if count == 1:
+        return raw
+    keep = np.flatnonzero(component == np.bincount(component).argmax())
+    return take_nodes(raw, keep)
+
+
+def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
+    """The subgraph on the nodes ``keep``, in that order; given splits are dropped."""
+    return replace(
+        raw,
+        adjacency=sp.csr_array(raw.adjacency[keep][:, keep]),
+        features=raw.features[keep],
+        labels=raw.labels[keep],
+        node_ids=raw.node_ids[keep],
+        given_splits={},
+    )

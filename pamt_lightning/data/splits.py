@@ -1,0 +1,271 @@
+"""Which nodes are for training, stopping and testing, drawn with a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pamt_lightning.data.raw import IntArray
+from pamt_lightning.errors import InputError
+
+# The published protocol draws the nodes that may be seen before testing once and for all.
+KNOWN_SEED = 4143496719
+
+# Split seeds of the published protocol. Results are reported on the test seeds; anything that is
+# chosen, is chosen on the validation seeds.
+TEST_SEEDS = (
+    *(2144199730, 794209841, 2985733717, 2282690970, 1901557222),
+    *(2009332812, 2266730407, 635625077, 3538425002, 960893189),
+    *(497096336, 3940842554, 3594628340, 948012117, 3305901371),
+    *(3644534211, 2297033685, 4092258879, 2590091101, 1694925034),
+)
+VALIDATION_SEEDS = (
+    *(2413340114, 3258769933, 1789234713, 2222151463, 2813247115),
+    *(1920426428, 4272044734, 2092442742, 841404887, 2188879532),
+    *(646784207, 1633698412, 2256863076, 374355442, 289680769),
+    *(4281139389, 4263036964, 900418539, 119332950, 1628837138),
+)
+_NAMED_SEEDS = {
+    **{f"test{i}": seed for i, seed in enumerate(TEST_SEEDS)},
+    **{f"val{i}": seed for i, seed in enumerate(VALIDATION_SEEDS)},
+}
+
+_MAX_SEED = 2**32 - 1  # of numpy.random.RandomState
+
+
+def _no_nodes() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Node positions by part; parts share no node, and the order within a part is meaningless.
+
+    Attributes:
+        train: Nodes whose labels are learned from.
+        val: Nodes on whose labels training is stopped.
+        test: Nodes on which the kept state is scored; may be empty.
+        num_nodes: Number of nodes n of the graph.
+        rest: Nodes that may be seen before testing but are in no part above (split `ppnp` only).
+            With the validation seeds, choices are scored on these.
+    """
+
+    train: IntArray
+    val: IntArray
+    test: IntArray
+    num_nodes: int
+    rest: IntArray = field(default_factory=_no_nodes)
+
+    def __post_init__(self) -> None:
+        parts = {"train": self.train, "val": self.val, "test": self.test, "rest": self.rest}
+        for name, index in parts.items():
+            if index.ndim != 1 or index.dtype != np.int64:
+                raise InputError(
+                    f"`{name}` must be a one-dimensional int64 array, got {index.dtype} "
+                    f"of shape {index.shape}."
+                )
+            if len(index) and (index.min() < 0 or index.max() >= self.num_nodes):
+                raise InputError(
+                    f"`{name}` must hold node positions from 0 to {self.num_nodes - 1}, got "
+                    f"values from {index.min()} to {index.max()}."
+                )
+            if name in ("train", "val") and len(index) == 0:
+                raise InputError(f"`{name}` must hold at least one node, got none.")
+        times_used = np.bincount(np.concatenate([*parts.values()]), minlength=self.num_nodes)
+        if times_used.max() > 1:
+            node = int(times_used.argmax())
+            where = [name for name, index in parts.items() if node in index]
+            raise InputError(
+                "The parts of a split must not share nodes and name each node once, got node "
+                f"{node} {times_used[node]} times (in {' and '.join(where)})."
+            )
+
+
+def resolve_split_seed(seed: int | str) -> int:
+    """A split seed from a number, or from the name of a published one: test0-19, val0-19.
+
+    >>> resolve_split_seed("test0"), resolve_split_seed("val19"), resolve_split_seed(7)
+    (2144199730, 1628837138, 7)
+    """
+    if isinstance(seed, str):
+        if seed in _NAMED_SEEDS:
+            return _NAMED_SEEDS[seed]
+        if not (seed.isascii() and seed.isdigit()):
+            raise InputError(
+                "`split_seed` must be a number, or the name of a published seed: test0 to "
+                f"test{len(TEST_SEEDS) - 1}, val0 to val{len(VALIDATION_SEEDS) - 1}, got {seed!r}."
+            )
+        seed = int(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MAX_SEED:
+        raise InputError(
+            f"`split_seed` must be a whole number from 0 to {_MAX_SEED}, got {seed!r}."
+        )
+    return seed
+
+
+def ppnp_split(
+    labels: IntArray,
+    split_seed: int | str,
+    num_known: int,
+    train_per_class: int = 20,
+    num_val: int = 500,
+    known_seed: int = KNOWN_SEED,
+    *,
+    class_names: Sequence[str] = (),
+) -> Split:
+    """The split of the published protocol, equal to it bit by bit, order included.
+
+    ``num_known`` nodes are drawn with ``known_seed``; all others are for testing, in every run.
+    Among the known, ``split_seed`` draws ``train_per_class`` of each class and then ``num_val``.
+
+    Args:
+        labels: ``[n]`` class numbers; every node needs one.
+        split_seed: Number or name of the run's seed (`resolve_split_seed`).
+        num_known: Nodes that may be seen before testing: 1500, and 5000 for ms_academic.
+        train_per_class: Training nodes of each class.
+        num_val: Nodes for stopping.
+        known_seed: Seed of the known nodes.
+        class_names: Used in error messages only.
+
+    Raises:
+        InputError: A node has no label, or there are too few nodes for one of the sizes.
+    """
+    num_nodes = len(labels)
+    _check_count("num_known", num_known, num_nodes, "the number of nodes")
+    _check_count("train_per_class", train_per_class, num_known, "`num_known`")
+    if num_nodes and labels.min() < 0:
+        raise InputError(
+            f"The split `ppnp` needs a label for every node, but {np.count_nonzero(labels < 0)} of "
+            f"{num_nodes} nodes have none. Use the split `random`."
+        )
+    # The public code draws from arrays of node numbers in the order of the previous draw. Every
+    # call below consumes random numbers in that order; do not sort, do not merge calls.
+    all_nodes = np.arange(num_nodes)
+    known = np.random.RandomState(resolve_split_seed(known_seed)).choice(
+        all_nodes, num_known, replace=False
+    )
+    random = np.random.RandomState(resolve_split_seed(split_seed))
+    train_by_class = []
+    for number in range(int(labels.max()) + 1):
+        of_class = known[labels[known] == number]
+        if len(of_class) < train_per_class:
+            raise InputError(
+                f"{_class_text(number, class_names)} has {len(of_class)} of the {num_known} known "
+                f"nodes, but `train_per_class` asks for {train_per_class}. Lower it, or raise "
+                "`num_known`."
+            )
+        train_by_class.append(random.choice(of_class, train_per_class, replace=False))
+    train = np.concatenate(train_by_class)
+    candidates = _exclude(known, train)
+    _check_count("num_val", num_val, len(candidates), "the known nodes not used for training")
+    val = random.choice(candidates, num_val, replace=False)
+    return Split(
+        train=train,
+        val=val,
+        test=_exclude(all_nodes, known),
+        num_nodes=num_nodes,
+        rest=_exclude(candidates, val),
+    )
+
+
+def random_split(
+    labels: IntArray,
+    split_seed: int | str,
+    *,
+    train: int | float = 20,
+    val: int | float | None = None,
+    test: int | float | None = None,
+    class_names: Sequence[str] = (),
+) -> Split:
+    """Split the labelled nodes: training nodes class by class, then stopping and test nodes.
+
+    A whole number is a count, a fraction is a share. Nodes without a label are in no part. Classes
+    without any labelled node are passed over.
+
+    Args:
+        labels: ``[n]`` class numbers, -1 where unknown.
+        split_seed: Number or name of the run's seed (`resolve_split_seed`).
+        train: Training nodes of each class, or their share of each class (at least one node).
+        val: Nodes for stopping, or their share of all labelled nodes. Default: 500, or half of what
+            training leaves if that is less.
+        test: Nodes for testing, or their share of all labelled nodes. Default: all others.
+        class_names: Used in error messages only.
+
+    Raises:
+        InputError: A class, or the whole, has too few labelled nodes for one of the sizes.
+    """
+    labelled = np.flatnonzero(labels >= 0)
+    if len(labelled) == 0:
+        raise InputError(
+            "No node has a label, so there is nothing to learn from. Fill in labels of some nodes."
+        )
+    _check_size("train", train)
+    # RandomState and not Generator: NumPy promises that its draws never change between versions.
+    order = np.random.RandomState(resolve_split_seed(split_seed)).permutation(labelled)
+    train_by_class = []
+    for number in np.flatnonzero(np.bincount(labels[labelled])).tolist():
+        of_class = order[labels[order] == number]
+        count = train if isinstance(train, int) else max(1, round(train * len(of_class)))
+        if len(of_class) < count:
+            raise InputError(
+                f"{_class_text(number, class_names)} has {len(of_class)} labelled nodes, but "
+                f"`train` asks for {count} of each class. Lower it to at most {len(of_class)}, "
+                "give a share such as 0.2, or label more nodes of this class."
+            )
+        train_by_class.append(of_class[:count])
+    trained = np.concatenate(train_by_class)
+    others = _exclude(order, trained)
+    if len(others) == 0:
+        raise InputError(
+            f"All {len(labelled)} labelled nodes are used for training, so none is left for "
+            f"stopping and testing. Lower `train` (now {train})."
+        )
+    num_val = _count("val", val, len(labelled), default=min(500, max(1, len(others) // 2)))
+    num_test = _count("test", test, len(labelled), default=max(0, len(others) - num_val))
+    if num_val + num_test > len(others):
+        raise InputError(
+            f"`val` and `test` ask for {num_val} and {num_test} nodes, but training leaves only "
+            f"{len(others)} of {len(labelled)} labelled nodes. Lower `val`, `test` or `train`."
+        )
+    return Split(
+        train=trained,
+        val=others[:num_val],
+        test=others[num_val : num_val + num_test],
+        num_nodes=len(labels),
+    )
+
+
+def _exclude(nodes: IntArray, excluded: IntArray) -> IntArray:
+    """The nodes that are not excluded, in their order."""
+    return nodes[~np.isin(nodes, excluded)]
+
+
+def _class_text(number: int, class_names: Sequence[str]) -> str:
+    name = f" ({class_names[number]!r})" if number < len(class_names) else ""
+    return f"Class {number}{name}"
+
+
+def _check_count(name: str, value: int, maximum: int, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+        raise InputError(
+            f"`{name}` must be a whole number from 1 to {maximum} ({what}), got {value!r}."
+        )
+
+
+def _check_size(name: str, value: int | float) -> None:
+    if isinstance(value, bool) or not (
+        (isinstance(value, int) and value >= 1) or (isinstance(value, float) and 0 < value < 1)
+    ):
+        raise InputError(
+            f"`{name}` must be a count (a whole number from 1) or a share between 0 and 1, "
+            f"got {value!r}."
+        )
+
+
+def _count(name: str, value: int | float | None, total: int, *, default: int) -> int:
+    if value is None:
+        return default
+    _check_size(name, value)
+    return value if isinstance(value, int) else max(1, round(value * total))

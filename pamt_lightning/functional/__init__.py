@@ -1,0 +1,27 @@
+"""The equations of the paper: tensors in, tensors out; no state, no files, no random numbers."""
+
+from pamt_lightning.functional.losses import confidence_weights, soft_cross_entropy
+from pamt_lightning.functional.momentum import blend_soft_labels
+from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
+from pamt_lightning.functional.propagation import one_hot_rows, propagate
+from pamt_lightning.functional.similarity import (
+    edge_similarity,
+    mask_adjacency,
+    mask_representation,
+    renormalize_mask,
+)
+
+__all__ = [
+    "add_self_loops",
+    "blend_soft_labels",
+    "confidence_weights",
+    "edge_similarity",
+    "mask_adjacency",
+    "mask_representation",
+    "normalize_adjacency",
+    "one_hot_rows",
+    "propagate",
+    "renormalize_mask",
+    "row_indices",
+    "soft_cross_entropy",
+]

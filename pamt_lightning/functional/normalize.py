@@ -1,0 +1,91 @@
+"""Self-loops, degrees and the normalised adjacency Â, all on CSR tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def require_square_csr(adj: Tensor, name: str) -> None:
+    """Raise a ``ValueError`` unless ``adj`` is a square CSR tensor."""
+    if adj.layout != torch.sparse_csr or adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
+        raise ValueError(
+            f"`{name}` must be a square sparse CSR tensor [N, N], "
+            f"got layout {adj.layout} and shape {tuple(adj.shape)}."
+        )
+
+
+def with_values(adj: Tensor, values: Tensor) -> Tensor:
+    """The CSR tensor with the sparsity of ``adj`` and other values, sharing the index arrays."""
+    return torch.sparse_csr_tensor(
+        adj.crow_indices(), adj.col_indices(), values, adj.shape, check_invariants=False
+    )
+
+
+def row_indices(adj: Tensor) -> Tensor:
+    """Row number of every stored entry of a CSR tensor, shape ``[nnz]``."""
+    crow = adj.crow_indices()
+    rows = torch.arange(adj.shape[0], device=crow.device, dtype=crow.dtype)
+    return rows.repeat_interleave(crow.diff(), output_size=adj.col_indices().numel())
+
+
+def sum_by_row(adj: Tensor, values: Tensor) -> Tensor:
+    """Sum of ``values`` (one per stored entry of ``adj``) over each row, shape ``[N]``."""
+    ones = torch.ones(adj.shape[1], 1, dtype=values.dtype, device=values.device)
+    return (with_values(adj, values) @ ones).squeeze(1)
+
+
+def add_self_loops(adjacency: Tensor) -> Tensor:
+    r"""Add one entry of value 1 to the diagonal of every row: :math:`\tilde{A} = A + I`.
+
+    Args:
+        adjacency: :math:`A`, CSR with sorted columns and an empty diagonal, shape ``[N, N]``.
+
+    Returns:
+        :math:`\tilde{A}`, CSR with sorted columns and the index type of ``adjacency``.
+    """
+    require_square_csr(adjacency, "adjacency")
+    crow, col, values = adjacency.crow_indices(), adjacency.col_indices(), adjacency.values()
+    num_nodes, nnz = adjacency.shape[0], col.numel()
+    row = row_indices(adjacency)
+    if bool((row == col).any()):
+        raise ValueError("`adjacency` must have an empty diagonal, got self-loops.")
+    nodes = torch.arange(num_nodes, device=col.device, dtype=crow.dtype)
+    # An entry moves up by one place for each diagonal entry stored before it.
+    entries = torch.arange(nnz, device=col.device, dtype=crow.dtype)
+    target = entries + row + (col > row)
+    left_of_diagonal = torch.zeros(num_nodes, device=col.device, dtype=crow.dtype)
+    left_of_diagonal.index_add_(0, row, (col < row).to(crow.dtype))
+    diagonal = crow[:-1] + nodes + left_of_diagonal
+
+    new_col = torch.empty(nnz + num_nodes, device=col.device, dtype=col.dtype)
+    new_values = torch.empty(nnz + num_nodes, device=col.device, dtype=values.dtype)
+    new_col[target], new_values[target] = col, values
+    new_col[diagonal], new_values[diagonal] = nodes.to(col.dtype), 1.0
+    new_crow = crow + torch.arange(num_nodes + 1, device=col.device, dtype=crow.dtype)
+    return torch.sparse_csr_tensor(
+        new_crow, new_col, new_values, adjacency.shape, check_invariants=False
+    )
+
+
+def normalize_adjacency(adjacency: Tensor) -> Tensor:
+    r"""Normalise the graph with a self-loop on each node (PAMT, below Eq. 1).
+
+    .. math:: \hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}, \qquad
+        \tilde{D}_{ii} = \sum_j \tilde{A}_{ij}
+
+    Args:
+        adjacency: :math:`A`, CSR, symmetric, empty diagonal, shape ``[N, N]``.
+
+    Returns:
+        :math:`\hat{A}`, CSR, shape ``[N, N]``; a node without neighbours keeps its self-loop.
+    """
+    return scale_symmetric(add_self_loops(adjacency))
+
+
+def scale_symmetric(adj: Tensor) -> Tensor:
+    r"""Scale a non-negative CSR matrix to :math:`D^{-1/2} A D^{-1/2}`; empty rows stay empty."""
+    values = adj.values()
+    degree = sum_by_row(adj, values)
+    inv_sqrt = torch.where(degree > 0, degree.clamp(min=torch.finfo(degree.dtype).tiny), 1).rsqrt()
+    return with_values(adj, inv_sqrt[row_indices(adj)] * values * inv_sqrt[adj.col_indices()])

@@ -1,0 +1,69 @@
+"""Label propagation with restart: the soft labels and the propagated prediction."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def propagate(
+    adj: Tensor, y0: Tensor, *, num_steps: int, alpha: float, reset_index: Tensor | None = None
+) -> Tensor:
+    r"""Smooth ``y0`` over the graph while pulling it back to its start (PAMT, Eq. 4, 8 and 9).
+
+    .. math:: Y^{(k)} = (1 - \alpha)\, A Y^{(k-1)} + \alpha Y^{(0)}, \qquad k = 1, \dots, K
+
+    which is :math:`\bar{A} Y^{(0)}` with :math:`\bar{A}` of Eq. 9, unrolled.
+
+    Args:
+        adj: :math:`\hat{A}` or :math:`A_p`, dense or CSR, shape ``[N, N]``.
+        y0: Start matrix :math:`Y^{(0)}`, shape ``[N, C]``; not modified.
+        num_steps: Number of steps :math:`K`; 0 returns ``y0``.
+        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 1 ignores the graph.
+        reset_index: Nodes whose rows go back to those of ``y0`` after every step (the labelled
+            nodes, as in the PT method).
+
+    Returns:
+        :math:`Y^{(K)}`, shape ``[N, C]``.
+    """
+    if not 0.0 <= alpha <= 1.0:
+        raise ValueError(f"`alpha` is a teleport weight and must lie in [0, 1], got {alpha}.")
+    if num_steps < 0:
+        raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
+    if y0.dim() != 2:
+        raise ValueError(f"`y0` must be [N, C], got {tuple(y0.shape)}.")
+    if adj.shape != (len(y0), len(y0)):
+        raise ValueError(
+            f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
+        )
+    restart = alpha * y0
+    fixed_rows = None if reset_index is None else y0[reset_index]
+    y = y0
+    for _ in range(num_steps):
+        y = torch.addmm(restart, adj, y, alpha=1.0 - alpha)
+        if reset_index is not None and fixed_rows is not None:
+            y[reset_index] = fixed_rows
+    return y
+
+
+def one_hot_rows(labels: Tensor, index: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
+    r"""The start matrix :math:`Y_L`: one-hot rows at ``index``, zero rows elsewhere.
+
+    Args:
+        labels: Class of every node, shape ``[N]``; only those at ``index`` are read.
+        index: The labelled nodes.
+        num_classes: Number of classes C.
+        dtype: Type of the result.
+
+    Returns:
+        :math:`Y_L`, shape ``[N, C]``.
+    """
+    chosen = labels[index]
+    if bool(((chosen < 0) | (chosen >= num_classes)).any()):
+        raise ValueError(
+            f"`labels` at `index` must lie in [0, {num_classes}), "
+            f"got {int(chosen.min())} to {int(chosen.max())}."
+        )
+    y0 = torch.zeros(len(labels), num_classes, dtype=dtype, device=labels.device)
+    y0[index, chosen] = 1
+    return y0

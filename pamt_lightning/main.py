@@ -1,0 +1,82 @@
+"""The command `pamt`: answers what needs no torch at once and hands the rest on."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.version import __version__
+
+LIGHTNING_COMMANDS = ("fit", "validate", "test", "predict")
+COMMANDS = (*LIGHTNING_COMMANDS, "datasets", "benchmark")
+
+HELP = f"""\
+usage: pamt COMMAND [options]
+
+Label the nodes of an attributed network when few labels are known and the edges lie
+(PAMT: Propagation with Adaptive Mask then Training), version {__version__}.
+
+train and use a model
+  fit        train, test the best state, print a table, write results.json
+  test       test a checkpoint              pamt test --ckpt_path RUN/best.ckpt
+  validate   the same on the stopping set
+  predict    class probabilities as CSV     pamt predict --ckpt_path RUN/best.ckpt --output p.csv
+
+data and machine
+  datasets   list, fetch and verify data sets
+  benchmark  what the Trainer costs beside a plain loop, measured here
+
+examples
+  pamt fit                                   a synthetic graph: nothing to download
+  pamt fit --config configs/pubmed.yaml      the paper's setting on Pubmed
+  pamt fit --config configs/pubmed.yaml --data.split_seed test1 --seed_everything 1
+  pamt fit --config configs/pubmed.yaml --ckpt_path last     go on after a crash
+  pamt fit --data.path my_graph/             edges.csv and nodes.csv of your own
+  pamt fit --print_config                    every option with its value, as YAML
+  tensorboard --logdir lightning_logs        watch
+
+`pamt COMMAND --help` lists all options, `pamt fit --model.help PAMTModule` those of the method.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (0 fine, 2 wrong input)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if args[0] in ("-V", "--version"):
+        print(f"pamt {__version__}")
+        return 0
+    try:
+        return _dispatch(args[0], args[1:])
+    except InputError as error:
+        print(f"pamt {args[0]}: error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `pamt datasets | head`
+        sys.stderr.close()
+        return 0
+
+
+def _dispatch(command: str, args: list[str]) -> int:
+    if command == "datasets":
+        from pamt_lightning import datasets_command
+
+        return datasets_command.run(args)
+    if command == "benchmark":
+        from pamt_lightning import benchmark
+
+        return benchmark.run(args)
+    if command in LIGHTNING_COMMANDS:
+        from pamt_lightning import cli
+
+        return cli.run(command, args)
+    close = difflib.get_close_matches(command, COMMANDS, 1)
+    hint = f"Did you mean `pamt {close[0]}`?" if close else "`pamt --help` lists the commands."
+    raise InputError(f"there is no command {command!r}. {hint}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

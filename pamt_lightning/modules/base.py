@@ -1,0 +1,267 @@
+"""What every method shares: steps, metrics, optimiser, prediction, checkpoint."""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.nn.functional import nll_loss
+from torchmetrics.functional.classification import (
+    multiclass_calibration_error,
+    multiclass_f1_score,
+)
+
+from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.functional import normalize_adjacency
+from pamt_lightning.graph import Graph
+from pamt_lightning.nn import SparseFeatures
+
+CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is computed from a graph once and used in every step."""
+
+    graph: Graph
+    x: Tensor | SparseFeatures
+    adj_norm: Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating type of everything computed from the graph."""
+        return self.adj_norm.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a method says of every node.
+
+    Attributes:
+        probs: Class probabilities, shape ``[N, C]``, rows summing to one.
+        logits: Output of the network alone, before propagation, if the method has such a thing.
+    """
+
+    probs: Tensor
+    logits: Tensor | None = None
+
+
+def require_range(
+    name: str, value: float, low: float, high: float, *, open_high: bool = False
+) -> None:
+    """Raise an `InputError` unless ``low <= value <= high`` (``< high`` if ``open_high``)."""
+    if not (low <= value < high if open_high else low <= value <= high):
+        close = ")" if open_high else "]"
+        raise InputError(f"`{name}` must lie in [{low}, {high}{close}, got {value}.")
+
+
+class NodeClassificationModule(pl.LightningModule):
+    """Base of all methods: full-batch steps on one graph, the same metrics and life cycle for each.
+
+    A method says what its training loss is and how it predicts. Metric names: ``train_loss``,
+    ``val_loss``, ``val_acc``, ``test_acc``; what stops the training and what is kept is decided by
+    `pamt_lightning.callbacks.BestStopping` on ``val_acc`` and ``val_loss``.
+
+    Args:
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
+        lr: Learning rate of Adam.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
+        log_every_n_epochs: How often training figures go to the logger.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        lr: float,
+        weight_decay: float,
+        log_every_n_epochs: int = 10,
+    ) -> None:
+        super().__init__()
+        if num_features < 1 or num_classes < 2:
+            raise InputError(
+                "`num_features` must be 1 or more and `num_classes` 2 or more, "
+                f"got {num_features} and {num_classes}."
+            )
+        require_range("lr", lr, 0.0, float("inf"), open_high=True)
+        require_range("weight_decay", weight_decay, 0.0, float("inf"), open_high=True)
+        if log_every_n_epochs < 1:
+            raise InputError(f"`log_every_n_epochs` must be 1 or more, got {log_every_n_epochs}.")
+        self.num_features = num_features
+        self.num_classes = num_classes
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.log_every_n_epochs = log_every_n_epochs
+        self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
+        self._prepared: Prepared | None = None
+        self._restored_rng: dict[str, Any] | None = None
+
+    @property
+    def method(self) -> str:
+        """Name of the method in results, such as ``PAMT``."""
+        return type(self).__name__.removesuffix("Module")
+
+    # What a method must say -------------------------------------------------------------------
+
+    @abstractmethod
+    def training_loss(self, data: Prepared) -> Tensor:
+        """The loss of one full-batch step."""
+
+    @abstractmethod
+    def decayed_parameters(self) -> list[torch.nn.Parameter]:
+        """The parameters that the L2 term holds down."""
+
+    @abstractmethod
+    def predict_nodes(self, data: Prepared) -> Prediction:
+        """Class probabilities of every node."""
+
+    def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
+        """The loss that stopping looks at: negative log likelihood of the prediction."""
+        return negative_log_likelihood(prediction.probs, data.graph.y, data.graph.val_index)
+
+    # Steps -------------------------------------------------------------------------------------
+
+    def prepare(self, graph: Graph) -> Prepared:
+        """Everything that depends on the graph alone, computed once per graph and device."""
+        if self._prepared is None or self._prepared.graph is not graph:
+            dtype = next(self.parameters()).dtype
+            sparse = graph.x.layout == torch.sparse_csr
+            x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
+            adj_norm = normalize_adjacency(graph.adjacency.to(dtype))
+            self._prepared = Prepared(graph, x, adj_norm)
+        return self._prepared
+
+    def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
+        """One full-batch step: one step is one epoch."""
+        loss = self.training_loss(self.prepare(graph))
+        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+            self._log_now({"train_loss": loss.detach()})
+        return loss
+
+    def validation_step(self, graph: Graph, batch_idx: int) -> None:
+        """Accuracy and loss of the propagated prediction on the stopping set."""
+        data = self.prepare(graph)
+        prediction = self.predict_nodes(data)
+        metrics = {
+            "val_acc": accuracy(prediction.probs, graph.y, graph.val_index),
+            "val_loss": self.validation_loss(data, prediction),
+        }
+        self.log_dict(metrics, batch_size=1, logger=False)
+        if not self.trainer.training:
+            return
+        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+            if prediction.logits is not None:
+                metrics["val_acc_network"] = accuracy(prediction.logits, graph.y, graph.val_index)
+            self._log_now(metrics)
+
+    def test_step(self, graph: Graph, batch_idx: int) -> None:
+        """Metrics of the propagated prediction, and of the network alone, on the test set."""
+        data = self.prepare(graph)
+        index = graph.test_index
+        if index is None or len(index) == 0:
+            raise InputError("The split has no test nodes, so there is nothing to test.")
+        prediction = self.predict_nodes(data)
+        probs, target = prediction.probs[index], graph.y[index]
+        classes = probs.shape[1]
+        metrics = {
+            "test_acc": accuracy(probs, target),
+            "test_loss": negative_log_likelihood(probs, target),
+            "test_f1_macro": multiclass_f1_score(probs, target, classes, average="macro"),
+            "test_ece": multiclass_calibration_error(probs, target, classes, CALIBRATION_BINS),
+        }
+        if prediction.logits is not None:
+            metrics["test_acc_network"] = accuracy(prediction.logits[index], target)
+        self.test_output = (probs, target)
+        self.log_dict(metrics, batch_size=1)
+
+    def predict_step(self, graph: Graph, batch_idx: int) -> Tensor:
+        """Class probabilities of every node of the graph, shape ``[N, C]``."""
+        return self.predict_nodes(self.prepare(graph)).probs.cpu()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam; the L2 term enters as the decay of one parameter group."""
+        return self.make_optimizer(self.weight_decay)
+
+    def make_optimizer(self, weight_decay: float) -> torch.optim.Optimizer:
+        """A new Adam whose decay acts on `decayed_parameters` alone.
+
+        Adam's ``weight_decay`` adds ``weight_decay * W`` to the gradient, which is the gradient of
+        (weight_decay / 2)·‖W‖²: the same thing as the term in the loss, without a pass over W.
+        """
+        decayed = self.decayed_parameters()
+        ids = {id(p) for p in decayed}
+        rest = [p for p in self.parameters() if id(p) not in ids]
+        groups: list[dict[str, Any]] = [
+            {"params": decayed, "weight_decay": weight_decay},
+            {"params": rest},
+        ]
+        return torch.optim.Adam(groups, lr=self.lr, fused=True)
+
+    # Checkpoint --------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add what a resumed run or a new process needs and Lightning does not save."""
+        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        if not checkpoint.get("optimizer_states"):
+            return  # for testing and prediction only
+        # Without the random-number state a resumed run would be another run.
+        numpy_state: Any = np.random.get_state(legacy=True)
+        checkpoint["rng"] = {
+            "torch": torch.get_rng_state(),
+            "python": random.getstate(),
+            "numpy": [numpy_state[0], numpy_state[1].tolist(), *numpy_state[2:]],
+            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the random-number state until training really starts."""
+        self._restored_rng = checkpoint.get("rng")
+
+    def on_train_start(self) -> None:
+        """Continue the random numbers where the checkpoint left them."""
+        state, self._restored_rng = self._restored_rng, None
+        if state is None:
+            return
+        torch.set_rng_state(state["torch"].cpu())
+        random.setstate(state["python"])
+        name, keys, *rest = state["numpy"]
+        np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
+        if state["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """Load weights; a checkpoint of another size gets one plain line, not a list of tensors."""
+        try:
+            return super().load_state_dict(state_dict, strict, assign)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"The checkpoint's weights do not fit this {type(self).__name__}: {error}"
+            ) from error
+
+    def _log_now(self, metrics: dict[str, Tensor]) -> None:
+        # Straight to the logger: `self.log` costs half a millisecond per key and epoch.
+        if self.logger is not None and self.trainer.is_global_zero:
+            values = {name: float(value) for name, value in metrics.items()}
+            self.logger.log_metrics(values, step=self.current_epoch + 1)
+
+
+def accuracy(scores: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
+    """Share of right answers (micro accuracy), over ``index`` if given."""
+    if index is not None:
+        scores, target = scores[index], target[index]
+    # Not torchmetrics' (a test holds them equal): its checks cost more than the rest of the step.
+    return (scores.argmax(-1) == target).to(torch.float32).mean()
+
+
+def negative_log_likelihood(probs: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
+    """Mean negative log probability of the true class, over ``index`` if given."""
+    if index is not None:
+        probs, target = probs[index], target[index]
+    return nll_loss(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), target)

@@ -1,0 +1,87 @@
+"""The classifier f_θ: a multi-layer perceptron whose first layer takes sparse attributes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
+
+
+class InputLinear(nn.Module):
+    """Dropout and a linear map on dense or sparse attributes.
+
+    On sparse attributes dropout acts on the stored values alone, which is the same thing: a zero
+    that is dropped stays a zero.
+
+    Args:
+        num_features: Number of attributes F.
+        out_dim: Size of the output.
+        dropout: Share of attribute values set to zero in training.
+        bias: Whether a bias is added.
+    """
+
+    def __init__(
+        self, num_features: int, out_dim: int, dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        # [F, D], not [D, F] as in nn.Linear: the sparse product reads whole rows.
+        self.weight = nn.Parameter(torch.empty(num_features, out_dim))
+        self.bias = nn.Parameter(torch.empty(out_dim)) if bias else None
+        bound = 1.0 / math.sqrt(num_features)  # the default of nn.Linear
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
+        """Map attributes ``[N, F]`` to ``[N, D]``."""
+        if isinstance(x, SparseFeatures):
+            out = sparse_linear(self._drop_values(x), self.weight)
+        else:
+            out = dropout(x, self.dropout, self.training) @ self.weight
+        return out if self.bias is None else out + self.bias
+
+    def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
+        if not self.training or self.dropout == 0.0:
+            return x
+        # Uniform numbers are drawn faster than torch's Bernoulli ones, which `dropout` uses.
+        kept = torch.rand_like(x.values) >= self.dropout
+        return x.with_values(x.values * kept * (1.0 / (1.0 - self.dropout)))
+
+
+class MLP(nn.Module):
+    """One hidden layer with ReLU; dropout before both linear maps.
+
+    Args:
+        num_features: Number of attributes F.
+        hidden_dim: Size of the hidden layer.
+        num_classes: Number of classes C.
+        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
+    """
+
+    def __init__(
+        self, num_features: int, hidden_dim: int, num_classes: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        for name, size in (
+            ("num_features", num_features),
+            ("hidden_dim", hidden_dim),
+            ("num_classes", num_classes),
+        ):
+            if size < 1:
+                raise ValueError(f"`{name}` must be 1 or more, got {size}.")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"`dropout` must lie in [0, 1), got {dropout}.")
+        self.dropout = dropout
+        self.input = InputLinear(num_features, hidden_dim, dropout)
+        self.output = nn.Linear(hidden_dim, num_classes)
+
+    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
+        """Logits ``[N, C]`` of attributes ``[N, F]``."""
+        hidden = torch.relu(self.input(x))
+        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training))
+        return logits

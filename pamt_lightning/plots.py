@@ -1,0 +1,109 @@
+"""Figures for people: needs the extra `plots` (matplotlib), neither torch nor Lightning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+_BLUE, _GREY = "#2b6ca3", "#8a8a8a"
+_LONGEST_NAME = 22
+_LARGEST = 25.0  # inches; about 40 classes
+
+
+def plots_available() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Draw a confusion matrix: colour is the share of the true class, the number is the count.
+
+    Args:
+        matrix: Counts ``[C, C]``, rows are true classes, columns are predicted ones.
+        class_names: Names of the classes.
+
+    Returns:
+        An RGB image ``[height, width, 3]``.
+    """
+    num_classes = len(class_names)
+    size = min(3.2 + 0.55 * num_classes, _LARGEST)
+    figure, axes = _new_figure(size + 0.8, size)
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    shown = axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
+    names = [_shortened(name) for name in class_names]
+    axes.set_xticks(range(num_classes), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(num_classes), names)
+    axes.set_xlabel("predicted class")
+    axes.set_ylabel("true class")
+    for row, col in np.argwhere(matrix > 0):
+        colour = "white" if share[row, col] > 0.55 else "black"
+        count = f"{matrix[row, col]:d}"
+        axes.text(col, row, count, ha="center", va="center", color=colour, fontsize=8)
+    accuracy = np.trace(matrix) / max(matrix.sum(), 1)
+    axes.set_title(f"Test confusion, accuracy {accuracy:.1%} of {matrix.sum():,} nodes")
+    figure.colorbar(shown, ax=axes, fraction=0.045, label="share of the true class")
+    return _render(figure)
+
+
+def reliability_image(
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], num_bins: int = 10
+) -> npt.NDArray[np.uint8]:
+    """Draw how often the prediction is right against how sure it says it is.
+
+    Args:
+        confidence: Largest class probability of each node, shape ``[M]``.
+        correct: Whether that class is the true one, shape ``[M]``.
+        num_bins: Number of bins of equal width.
+
+    Returns:
+        An RGB image ``[height, width, 3]``.
+    """
+    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
+    count = np.bincount(bins, minlength=num_bins)
+    filled = count > 0
+    safe = np.maximum(count, 1)
+    mean_confidence = np.bincount(bins, confidence, num_bins) / safe
+    accuracy = np.bincount(bins, correct, num_bins) / safe
+    error = float((count / max(count.sum(), 1) * np.abs(accuracy - mean_confidence)).sum())
+
+    figure, axes = _new_figure(5.6, 5.2)
+    left = np.arange(num_bins)[filled] / num_bins
+    axes.bar(left, accuracy[filled], 1 / num_bins, align="edge", color=_BLUE, edgecolor="white")
+    axes.plot([0, 1], [0, 1], "--", color=_GREY, label="perfectly calibrated")
+    axes.plot(
+        mean_confidence[filled], accuracy[filled], "o", color="black", ms=4, label="mean of bin"
+    )
+    for x, y, n in zip(left + 0.5 / num_bins, accuracy[filled], count[filled], strict=True):
+        axes.text(x, min(y + 0.02, 0.97), f"{n:,}", ha="center", fontsize=7)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
+    axes.set_title(f"Reliability on the test nodes, calibration error {error:.3f}")
+    axes.legend(loc="upper left", frameon=False)
+    return _render(figure)
+
+
+def _new_figure(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # not pyplot: no window system, no global state
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _render(figure: Any) -> npt.NDArray[np.uint8]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _shortened(name: str) -> str:
+    # Long names share their beginning ("Artificial_Intelligence/Machine_Learning/Theory").
+    short = name if len(name) <= _LONGEST_NAME else "…" + name[-(_LONGEST_NAME - 1) :]
+    return short.replace("$", r"\$")  # else what is between two dollar signs is a formula

@@ -1,0 +1,125 @@
+"""From a finished run to its record, and from the record to what is printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from pamt_lightning.callbacks.stopping import BEST, BestStopping
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.modules.base import NodeClassificationModule
+from pamt_lightning.plots import plots_available
+from pamt_lightning.results import environment, peak_memory_mb, percent, print_table
+from pamt_lightning.runs import RESULTS
+
+
+def result_record(
+    trainer: pl.Trainer,
+    model: NodeClassificationModule,
+    datamodule: GraphDataModule,
+    stopping: BestStopping,
+    *,
+    init_seed: int,
+    test_metrics: dict[str, float],
+    config: dict[str, Any],
+) -> dict[str, Any]:
+    """Everything worth keeping of a run, ready for results.json; TensorBoard gets the hparams."""
+    graph, split = datamodule.graph, datamodule.split
+    record = {
+        "method": model.method,
+        "dataset": datamodule.dataset_name,
+        "split": datamodule.split_name,
+        "split_seed": datamodule.split_seed,
+        "init_seed": init_seed,
+        "structure_noise": datamodule.achieved_noise,
+        "noise_seed": datamodule.noise_seed if datamodule.structure_noise is not None else None,
+        "test_acc": test_metrics.get("test_acc"),
+        "val_acc": stopping.best_acc if stopping.best_state else None,
+        "val_loss": stopping.best_loss if stopping.best_state else None,
+        "epochs": trainer.fit_loop.epoch_progress.current.completed,
+        "best_epoch": stopping.best_epoch,
+        "seconds": round(stopping.seconds, 3),
+        "peak_memory_mb": peak_memory_mb(),
+        "test_metrics": test_metrics,
+        "sizes": {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "features": graph.num_features,
+            "classes": graph.num_classes,
+            "train": len(split.train) if split else None,
+            "val": len(split.val) if split else None,
+            "test": len(split.test) if split else None,
+        },
+        "data_hashes": dict(datamodule.raw.hashes),
+        "environment": environment(),
+        "command": ["pamt", *sys.argv[1:]],
+        "config": config,
+    }
+    _log_hparams(trainer, model, record)
+    return record
+
+
+def _log_hparams(
+    trainer: pl.Trainer, model: NodeClassificationModule, record: dict[str, Any]
+) -> None:
+    if not isinstance(trainer.logger, TensorBoardLogger):
+        return
+    names = ("method", "dataset", "split_seed", "init_seed", "structure_noise")
+    options = {k: v for k, v in model.hparams.items() if not k.startswith("_")}
+    metrics = {f"hp/{k}": record[k] for k in ("val_acc", "test_acc") if record[k] is not None}
+    trainer.logger.log_hyperparams({**{k: record[k] for k in names}, **options}, metrics)
+    trainer.logger.save()
+
+
+def print_fit(record: dict[str, Any], datamodule: GraphDataModule, folder: Path | None) -> None:
+    """The short table after a fit."""
+    sizes, noise = record["sizes"], record["structure_noise"]
+    network = record["test_metrics"].get("test_acc_network")
+    folder_text = None if folder is None else os.path.relpath(folder)
+    print_table(
+        _title(record["method"], datamodule),
+        [
+            (
+                "split",
+                f"{record['split']}, seed {record['split_seed']}: {sizes['train']:,} training, "
+                f"{sizes['val']:,} stopping, {sizes['test']:,} test nodes",
+            ),
+            ("noise", noise and f"{noise:.4f} of edges join two classes (oracle corruption)"),
+            ("init seed", str(record["init_seed"])),
+            ("epochs", f"{record['epochs']}, best {record['best_epoch']}"),
+            ("val accuracy", percent(record["val_acc"])),
+            ("test accuracy", percent(record["test_acc"])),
+            ("  MLP alone", percent(network)),
+            ("seconds", f"{record['seconds']:.1f}"),
+            ("checkpoint", folder_text and f"{folder_text}/{BEST}"),
+            ("results", folder_text and f"{folder_text}/{RESULTS}"),
+            ("TensorBoard", folder_text and f"tensorboard --logdir {folder_text}"),
+            (
+                "plots",
+                None if plots_available() else "none: pip install 'pamt-lightning[plots]'",
+            ),
+        ],
+    )
+
+
+def print_metrics(metrics: Any, datamodule: GraphDataModule) -> None:
+    """The metrics of `pamt test` and `pamt validate`."""
+    rows = [
+        (name, percent(value) if "acc" in name or "f1" in name else f"{value:.4f}")
+        for name, value in metrics.items()
+    ]
+    print_table(_title("", datamodule), rows)
+
+
+def _title(method: str, datamodule: GraphDataModule) -> str:
+    graph = datamodule.graph
+    on = f"{method} on " if method else ""
+    return (
+        f"{on}{datamodule.dataset_name} ({graph.num_nodes:,} nodes, {graph.num_edges:,} edges, "
+        f"{graph.num_features:,} features, {graph.num_classes} classes)"
+    )

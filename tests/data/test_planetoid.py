@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import struct
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+
+from pamt_lightning.data import citeseer_order, planetoid
+from pamt_lightning.data.download import Located
+from pamt_lightning.data.planetoid import read_planetoid
+from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.readers import read_dataset
+from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant
+from pamt_lightning.errors import DatasetIntegrityError
+
+
+def located(folder: Path, reader: str, content: dict[str, bytes]) -> Located:
+    """Write files to a folder, and pretend that they were published with just these bytes."""
+    files = []
+    for filename, data in content.items():
+        (folder / filename).write_bytes(data)
+        files.append(RemoteFile(filename, hashlib.sha256(data).hexdigest(), len(data), "url"))
+    return Located(
+        variant=Variant(reader, tuple(files)),
+        paths={file.filename: folder / file.filename for file in files},
+        hashes={file.filename: file.sha256 for file in files},
+        source="test",
+    )
+
+
+def python2_pickle(obj: Any) -> bytes:
+    """A pickle as Python 2, NumPy 1 and SciPy 0 wrote it, opcode by opcode."""
+    return b"\x80\x02" + _opcodes(obj) + b"."
+
+
+def _opcodes(obj: Any) -> bytes:
+    match obj:
+        case None | bool():
+            return {None: b"N", True: b"\x88", False: b"\x89"}[obj]
+        case int():
+            return b"J" + struct.pack("<i", obj)
+        case str() | bytes():
+            data = obj.encode("latin1") if isinstance(obj, str) else obj
+            return b"T" + struct.pack("<i", len(data)) + data
+        case tuple() | list():
+            return b"(" + b"".join(map(_opcodes, obj)) + (b"t" if isinstance(obj, tuple) else b"l")
+        case defaultdict():
+            items = b"".join(_opcodes(key) + _opcodes(value) for key, value in obj.items())
+            made = b"ccollections\ndefaultdict\n(c__builtin__\nlist\ntR"
+            return made + b"(" + items + b"u"
+        case dict():
+            return b"(" + b"".join(_opcodes(k) + _opcodes(v) for k, v in obj.items()) + b"d"
+        case np.dtype():
+            state = (3, "<", None, None, None, -1, -1, 0)
+            return (
+                b"cnumpy\ndtype\n" + _opcodes((obj.str[1:], 0, 1)) + b"R" + _opcodes(state) + b"b"
+            )
+        case np.ndarray():
+            made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n"
+            made += _opcodes((0,)) + _opcodes("b") + b"tR"
+            return made + _opcodes((1, obj.shape, obj.dtype, False, obj.tobytes())) + b"b"
+        case sp.csr_array():
+            attributes = {key: getattr(obj, key) for key in ("data", "indices", "indptr")}
+            attributes |= {"_shape": obj.shape, "maxprint": 50}
+            return b"cscipy.sparse.csr\ncsr_matrix\n)\x81" + _opcodes(attributes) + b"b"
+    raise TypeError(type(obj))
+
+
+def csr(rows: list[list[float]]) -> sp.csr_array:
+    return sp.csr_array(np.array(rows, dtype=np.float32))
+
+
+def toy_planetoid(**replaced: bytes) -> dict[str, bytes]:
+    """Four known rows, then rows 6 and 4 in that order; row 5 is in no file, like Citeseer's 15."""
+    neighbours: dict[int, list[int]] = defaultdict(list)
+    neighbours.update({0: [1, 1], 1: [0, 6], 6: [1, 4], 4: [6, 4], 2: [3], 3: [2], 5: []})
+    content = {
+        "allx": python2_pickle(csr([[1, 0], [0, 2], [0, 0], [3, 0]])),
+        "ally": python2_pickle(np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.int32)),
+        "tx": python2_pickle(csr([[0, 6], [4, 0]])),
+        "ty": python2_pickle(np.array([[1, 0], [0, 1]], dtype=np.int32)),
+        "graph": python2_pickle(neighbours),
+        "test.index": b"6\n4\n",
+    }
+    return {f"ind.toy.{name}": data for name, data in (content | replaced).items()}
+
+
+TOY_PLANETOID = DatasetSpec("toy", (), "a toy", 4, 3, 2, 4, 2, num_known=2)
+
+
+def dense(raw: RawGraph) -> npt.NDArray[np.float32]:
+    return cast("sp.csr_array", raw.features).toarray()
+
+
+class _Bomb:
+    """Unpickling this would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
+
+
+def test_planetoid_rows_go_where_the_test_index_says(tmp_path: Path) -> None:
+    raw = read_dataset(TOY_PLANETOID, located(tmp_path, "planetoid", toy_planetoid()))
+    assert raw.node_ids.tolist() == [0, 1, 4, 6]
+    np.testing.assert_array_equal(dense(raw), [[1, 0], [0, 2], [4, 0], [0, 6]])
+    assert raw.labels.tolist() == [0, 1, 1, 0]
+    np.testing.assert_array_equal(
+        raw.adjacency.toarray(), [[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1], [0, 1, 1, 0]]
+    )
+    assert raw.class_names == ("0", "1")
+    assert raw.adjacency.indices.dtype == np.int32
+
+
+def test_planetoid_nodes_without_a_label_are_dropped() -> None:
+    raw = read_planetoid(toy_planetoid())
+    assert raw.node_ids.tolist() == [0, 1, 2, 3, 4, 6]
+
+
+def test_a_pickle_that_wants_to_run_a_command_is_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    hostile = pickle.dumps(_Bomb(trace), protocol=2)
+    where = located(tmp_path, "planetoid", toy_planetoid(graph=hostile))
+    with pytest.raises(DatasetIntegrityError, match=r"ind\.toy\.graph.*`(posix|nt)\.system`"):
+        read_dataset(TOY_PLANETOID, where)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("name", ["eval", "getattr", "__import__", "object"])
+def test_builtins_other_than_list_are_refused(name: str) -> None:
+    hostile = f"c__builtin__\n{name}\n.".encode()
+    with pytest.raises(DatasetIntegrityError, match=f"builtin(s|__).{name}"):
+        read_planetoid(toy_planetoid(ally=hostile))
+
+
+@pytest.mark.parametrize(
+    ("member", "data", "reason"),
+    [
+        ("allx", b"", "ind.toy.allx: not a readable pickle"),
+        ("allx", python2_pickle([1, 2]), "ind.toy.allx: expected a SciPy CSR matrix"),
+        ("ty", python2_pickle([1, 2]), "ind.toy.ty: expected a table of numbers, got list"),
+        ("ty", python2_pickle(np.zeros(2)), "ind.toy.ty: expected a table of numbers"),
+        ("graph", python2_pickle({0: [99]}), "ind.toy.graph: expected lists of row numbers"),
+        ("graph", python2_pickle([1]), "ind.toy.graph: expected lists of row numbers"),
+        ("test.index", b"6\nx\n", "ind.toy.test.index: expected one number per line"),
+        ("test.index", b"6\n3\n", "ind.toy.test.index: expected 2 different row numbers"),
+        ("test.index", b"6\n", "ind.toy.test.index: expected 2 different row numbers"),
+        ("test.index", b"", "ind.toy.test.index: expected 2 different row numbers"),
+        ("ty", python2_pickle(np.zeros((3, 2))), "ind.toy.ally: expected 4 rows as in allx, and 2"),
+        ("tx", b"P1\n.", "ind.toy.tx: the pickle refers to outside object 1"),
+    ],
+)
+def test_a_broken_planetoid_file_is_named(member: str, data: bytes, reason: str) -> None:
+    with pytest.raises(DatasetIntegrityError, match=reason):
+        read_planetoid(toy_planetoid(**{member: data}))
+
+
+def test_a_planetoid_file_with_a_wrong_hash_is_never_unpickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = located(tmp_path, "planetoid", toy_planetoid())
+    (tmp_path / "ind.toy.tx").write_bytes(b"other")
+    monkeypatch.setattr(planetoid, "_RestrictedUnpickler", lambda *_: pytest.fail("unpickled"))
+    with pytest.raises(DatasetIntegrityError, match=r"ind\.toy\.tx is not the published file"):
+        read_dataset(TOY_PLANETOID, where)
+
+
+def test_the_table_of_citeseer_nodes_is_a_selection_of_planetoid_rows() -> None:
+    rows, names = citeseer_order.planetoid_rows(), citeseer_order.node_names()
+    assert len(rows) == len(set(rows.tolist())) == 2110
+    assert rows.min() >= 0
+    assert rows.max() < 3327
+    assert len(names) == len(set(names.tolist())) == 2110
+    assert sorted(citeseer_order.CLASS_OF_PLANETOID) == list(range(6))

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+
+from pamt_lightning.data.raw import IntArray, RawGraph
+from pamt_lightning.data.splits import random_split
+from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.errors import InputError
+
+
+def words(raw: RawGraph) -> sp.csr_array:
+    assert isinstance(raw.features, sp.csr_array)
+    return raw.features
+
+
+def degrees(raw: RawGraph) -> IntArray:
+    return np.diff(raw.adjacency.indptr).astype(np.int64)
+
+
+def one_hot(raw: RawGraph, nodes: IntArray) -> npt.NDArray[np.float64]:
+    rows = np.zeros((raw.num_nodes, len(raw.class_names)))
+    rows[nodes, raw.labels[nodes]] = 1.0
+    return rows
+
+
+def nearest_centroid(raw: RawGraph, train: IntArray) -> npt.NDArray[np.float64]:
+    """Similarity of each node's words to the mean words of each class's training nodes."""
+    x = words(raw)
+    unit = sp.csr_array(x.multiply(1.0 / np.sqrt(x.sum(axis=1))[:, None]))
+    centroids = unit[train].T @ one_hot(raw, train)[train]
+    scores: npt.NDArray[np.float64] = unit @ (centroids / np.linalg.norm(centroids, axis=0))
+    return scores
+
+
+def accuracy(raw: RawGraph, scores: npt.NDArray[np.float64], nodes: IntArray) -> float:
+    return float((scores[nodes].argmax(axis=1) == raw.labels[nodes]).mean())
+
+
+def test_the_graph_is_simple_and_has_the_size_asked_for() -> None:
+    raw = synthetic_graph(
+        1000, num_classes=4, num_features=200, average_degree=7.0, homophily=0.6, seed=3
+    )
+    assert raw.num_nodes == 1000
+    assert raw.num_edges == 3500
+    assert raw.features.shape == (1000, 200)
+    assert raw.adjacency.diagonal().sum() == 0
+    assert abs(raw.adjacency - raw.adjacency.T).sum() == 0
+    assert set(raw.adjacency.data.tolist()) == {1.0}
+    assert raw.node_ids.tolist() == list(range(1000))
+    assert len(raw.class_names) == 4
+
+
+@pytest.mark.parametrize("homophily", [0.0, 0.25, 0.8, 1.0])
+def test_the_share_of_edges_inside_a_class_is_the_homophily(homophily: float) -> None:
+    raw = synthetic_graph(homophily=homophily)
+    coo = raw.adjacency.tocoo()
+    inside = raw.labels[coo.row] == raw.labels[coo.col]
+    assert inside.mean() == pytest.approx(homophily, abs=1 / raw.num_edges)
+
+
+def test_edges_across_classes_reach_all_classes_alike() -> None:
+    raw = synthetic_graph(6000, num_classes=4, homophily=0.0, average_degree=20.0)
+    one = one_hot(raw, np.arange(6000))
+    between = one.T @ (raw.adjacency @ one)
+    np.testing.assert_allclose(between[~np.eye(4, dtype=bool)], 10_000, rtol=0.05)
+
+
+def test_classes_are_of_one_size_and_in_no_order() -> None:
+    labels = synthetic_graph(1003, num_classes=5).labels
+    assert sorted(np.bincount(labels).tolist()) == [200, 200, 201, 201, 201]
+    assert np.mean(labels[1:] == labels[:-1]) < 0.3
+
+
+def test_a_smaller_exponent_makes_degrees_more_uneven() -> None:
+    even, middle, uneven = (
+        degrees(synthetic_graph(20_000, average_degree=10.0, degree_exponent=exponent))
+        for exponent in (math.inf, 3.0, 2.2)
+    )
+    for values in (even, middle, uneven):
+        assert values.mean() == pytest.approx(10.0)
+    # With equal weights degrees are Poisson: their variance is their mean.
+    assert even.var() == pytest.approx(10.0, rel=0.05)
+    assert middle.max() > 3 * even.max()
+    assert np.median(uneven) < np.median(middle) < np.median(even)
+
+
+def test_the_tail_of_the_degrees_follows_the_power_law() -> None:
+    values = degrees(synthetic_graph(200_000, average_degree=20.0, degree_exponent=3.0))
+    # Exponent 3: twice the degree is met by a quarter of the nodes.
+    share = np.mean(values >= 80) / np.mean(values >= 40)
+    assert share == pytest.approx(0.25, abs=0.03)
+
+
+def test_words_are_zeros_and_ones_and_as_many_as_asked_for() -> None:
+    x = words(synthetic_graph(num_features=100_000, words_per_node=12.0))
+    assert set(x.data.tolist()) == {1.0}
+    assert x.dtype == np.float32
+    assert x.has_canonical_format
+    assert x.nnz / x.shape[0] == pytest.approx(12.0, rel=0.03)
+    assert np.diff(x.indptr).min() >= 1
+
+
+def test_some_words_are_frequent_and_most_are_rare() -> None:
+    counts = np.sort(words(synthetic_graph()).sum(axis=0))
+    assert counts[-50:].sum() > 3 * counts[:500].sum() / 10
+
+
+@pytest.mark.parametrize("num_features", [6, 7, 1000])
+def test_every_word_can_occur_and_none_beyond(num_features: int) -> None:
+    x = words(synthetic_graph(num_features=num_features, words_per_node=6.0))
+    assert x.shape[1] == num_features
+    assert np.all(x.sum(axis=0) > 0)
+
+
+@pytest.mark.parametrize("signal", [0.0, 0.5, 1.0])
+def test_the_signal_is_the_share_of_words_that_are_not_from_a_random_topic(signal: float) -> None:
+    # So many features that hardly a word is drawn twice.
+    raw = synthetic_graph(num_features=100_000, feature_signal=signal)
+    coo = words(raw).tocoo()
+    is_own = coo.col % 6 == raw.labels[coo.row]
+    assert is_own.mean() == pytest.approx(signal + (1 - signal) / 6, abs=0.01)
+
+
+def test_features_without_signal_tell_nothing_and_with_full_signal_everything() -> None:
+    scores = {}
+    for signal in (0.0, 0.3, 1.0):
+        raw = synthetic_graph(feature_signal=signal)
+        split = random_split(raw.labels, 0)
+        scores[signal] = accuracy(raw, nearest_centroid(raw, split.train), split.test)
+    assert scores[0.0] == pytest.approx(1 / 6, abs=0.04)
+    assert 0.3 < scores[0.3] < 0.8
+    assert scores[1.0] > 0.99
+
+
+def test_by_default_the_graph_helps_a_classifier_of_features_a_lot() -> None:
+    raw = synthetic_graph()
+    split = random_split(raw.labels, 0)
+    alone = nearest_centroid(raw, split.train)
+    neighbours = raw.adjacency + sp.eye_array(raw.num_nodes)
+    helped = alone
+    for _ in range(3):
+        helped = (neighbours @ helped) / neighbours.sum(axis=1)[:, None]
+    gain = accuracy(raw, helped, split.test) - accuracy(raw, alone, split.test)
+    assert gain > 0.15
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not() -> None:
+    first, again, other = (synthetic_graph(500, seed=seed) for seed in (1, 1, 2))
+    for name in ("adjacency", "features"):
+        a, b, c = (getattr(raw, name) for raw in (first, again, other))
+        assert a.indices.tobytes() == b.indices.tobytes() != c.indices.tobytes()
+        assert a.indptr.tobytes() == b.indptr.tobytes() != c.indptr.tobytes()
+    assert first.labels.tobytes() == again.labels.tobytes() != other.labels.tobytes()
+
+
+def test_the_global_random_state_is_neither_read_nor_changed() -> None:
+    np.random.seed(0)
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    first = synthetic_graph(500)
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
+    np.random.seed(1)
+    assert abs(first.adjacency - synthetic_graph(500).adjacency).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expectation"),
+    [
+        ({"num_nodes": 11}, "`num_nodes` must be a whole number of at least 12, got 11"),
+        ({"num_nodes": 1e3}, "`num_nodes` must be a whole number .* got 1000.0"),
+        ({"num_classes": 1}, "`num_classes` must be a whole number of at least 2, got 1"),
+        ({"num_features": 5}, "`num_features` must be a whole number of at least 6, got 5"),
+        ({"seed": -1}, "`seed` must be a whole number of at least 0, got -1"),
+        ({"seed": True}, "`seed` .* got True"),
+        ({"average_degree": 0}, "`average_degree` must be a number above 0 .* got 0"),
+        ({"average_degree": math.nan}, "`average_degree` .* got nan"),
+        ({"words_per_node": 1001}, "`words_per_node` .* at most 1000, got 1001"),
+        ({"degree_exponent": 2}, "`degree_exponent` must be a number above 2 .* got 2"),
+        ({"homophily": 1.01}, "`homophily` must be a number from 0 to 1, got 1.01"),
+        ({"homophily": "high"}, "`homophily` must be a number from 0 to 1, got 'high'"),
+        ({"feature_signal": -0.1}, "`feature_signal` must be a number from 0 to 1, got -0.1"),
+        (
+            {"num_nodes": 60, "average_degree": 8.0, "homophily": 1.0},
+            "`average_degree` must leave the graph sparse, got 8.0: .* inside classes, of 270",
+        ),
+    ],
+)
+def test_each_argument_is_checked_at_the_door(arguments: Any, expectation: str) -> None:
+    with pytest.raises(InputError, match=expectation):
+        synthetic_graph(**arguments)
+
+
+@pytest.mark.parametrize("exponent", [2.01, math.inf])
+def test_a_full_graph_gets_all_its_edges_however_often_draws_repeat(exponent: float) -> None:
+    raw = synthetic_graph(60, average_degree=4.5, homophily=1.0, degree_exponent=exponent)
+    assert raw.num_edges == 135  # half of all pairs inside classes
+
+
+@pytest.mark.slow
+def test_a_million_nodes_are_drawn() -> None:
+    raw = synthetic_graph(1_000_000, 10, 5000, average_degree=10.0)
+    assert raw.adjacency.nnz == 10_000_000
+    assert words(raw).nnz > 19_000_000

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pamt_lightning import datasets_command
+from pamt_lightning.data import registry
+from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant
+from pamt_lightning.datasets_command import run
+from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
+
+
+def path_graph() -> bytes:
+    """Three nodes in a row, two features, two classes, as a ppnp file."""
+    arrays: dict[str, Any] = {"labels": np.array([0, 1, 1])}
+    for name, columns, shape in (("adj", [1, 2, 1], (3, 3)), ("attr", [0, 1, 1], (3, 2))):
+        arrays[f"{name}_data"] = np.ones(3, dtype=np.float32)
+        arrays[f"{name}_indices"] = np.array(columns)
+        arrays[f"{name}_indptr"] = np.arange(4)
+        arrays[f"{name}_shape"] = np.array(shape)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+CONTENT = path_graph()
+FILE = RemoteFile(
+    "toy.npz", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), "http://127.0.0.1:9/toy.npz"
+)
+TOY = DatasetSpec(
+    "toy", ("plaything",), "a path", 3, 2, 2, 3, 2, 2, (Variant("ppnp_npz", (FILE,)),)
+)
+DRAWN = DatasetSpec("drawn", (), "drawn at random")
+
+
+@pytest.fixture(autouse=True)
+def _toy_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    datasets = MappingProxyType({"toy": TOY, "drawn": DRAWN})
+    monkeypatch.setattr(registry, "DATASETS", datasets)
+    monkeypatch.setattr(datasets_command, "DATASETS", datasets)
+    monkeypatch.setenv("PAMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PAMT_DATA", raising=False)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "toy.npz").write_bytes(CONTENT)
+    return folder
+
+
+def table(output: str) -> dict[str, list[str]]:
+    """The first table of the output: cells by the first cell of the row."""
+    rows = [re.split(r" {2,}", line.strip()) for line in output.split("\n\n")[0].splitlines()]
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.mark.parametrize("argv", [[], ["list"]])
+def test_the_list_shows_cards_and_what_is_absent(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == 0
+    output = capsys.readouterr().out
+    assert table(output) == {
+        "name": ["nodes", "edges", "features", "classes", "where"],
+        "toy": ["3", "2", "2", "2", "absent"],
+        "drawn": ["-", "-", "-", "-", "generated"],
+    }
+    assert "a path; also called plaything" in output
+    assert "`pamt datasets fetch NAME`" in output
+    lines = output.splitlines()
+    assert (
+        len({line.index(cell) for line, cell in zip(lines, ["where", "absent"], strict=False)}) == 1
+    )
+
+
+@pytest.mark.parametrize(
+    "argv", [["--root", "{}"], ["list", "--root", "{}"], ["--root", "{}", "list"]]
+)
+def test_the_list_shows_where_a_data_set_is(
+    argv: list[str], mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([part.format(mine) for part in argv]) == 0
+    assert table(capsys.readouterr().out)["toy"][-1] == f"present: {mine}"
+
+
+def test_the_list_sees_a_wrong_size(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (mine / "toy.npz").write_bytes(b"short")
+    assert run(["--root", str(mine)]) == 0
+    assert table(capsys.readouterr().out)["toy"][-1] == f"damaged: {mine / 'toy.npz'}"
+
+
+def test_the_home_folder_is_shown_as_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "home" / "cache"
+    monkeypatch.setenv("PAMT_CACHE", str(cache))
+    (cache / "toy").mkdir(parents=True)
+    (cache / "toy" / "toy.npz").write_bytes(CONTENT)
+    run([])
+    assert table(capsys.readouterr().out)["toy"][-1] == "present: ~/cache/toy"
+
+
+def test_fetch_reads_what_it_found_and_says_so(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fetch", "Plaything", "toy", "drawn", "--root", str(mine), "--offline"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"toy: 3 nodes, 2 edges in {mine}",
+        "drawn: generated when it is used, nothing to fetch",
+    ]
+
+
+def test_fetch_tells_a_misspelt_name_before_it_starts(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match="Did you mean toy"):
+        run(["fetch", "toy", "toyy", "--root", str(mine)])
+    assert capsys.readouterr().out == ""
+
+
+def test_fetch_of_what_cannot_be_had_does_not_keep_back_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(DatasetNotFoundError, match="`toy` could not be had"):
+        run(["fetch", "toy", "drawn", "--offline"])
+    assert capsys.readouterr().out.startswith("drawn: ")
+
+
+def test_fetch_of_a_damaged_file_is_an_error(mine: Path) -> None:
+    (mine / "toy.npz").write_bytes(b"other")
+    with pytest.raises(DatasetIntegrityError, match=re.escape(str(mine / "toy.npz"))):
+        run(["fetch", "toy", "--root", str(mine)])
+
+
+def test_fetch_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["fetch"])
+    assert caught.value.code == 2
+    assert "NAME" in capsys.readouterr().err
+
+
+def test_verify_checks_every_copy(
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cached = tmp_path / "cache" / "toy"
+    cached.mkdir(parents=True)
+    (cached / "toy.npz").write_bytes(CONTENT)
+    assert run(["verify", "--root", str(mine)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"toy    good     1 file, 3 nodes, 2 edges, folder {mine}",
+        f"toy    good     1 file, 3 nodes, 2 edges, cache {cached}",
+        "drawn  generated, no files",
+    ]
+    (cached / "toy.npz").write_bytes(CONTENT[:-1] + b"x")
+    assert run(["verify", "--root", str(mine)]) == 1
+    good, wrong, _ = capsys.readouterr().out.splitlines()
+    assert "good" in good
+    assert f"WRONG    {cached / 'toy.npz'} is not the published file" in wrong
+
+
+def test_verify_compares_the_counts(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = dataclasses.replace(TOY, num_edges=5)
+    monkeypatch.setattr(registry, "DATASETS", {"toy": other})
+    assert run(["verify", "toy", "--root", str(mine)]) == 1
+    assert "edges expected 5, got 2" in capsys.readouterr().out
+
+
+def test_verify_minds_absence_only_of_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify"]) == 0
+    assert "toy    absent" in capsys.readouterr().out
+    assert run(["verify", "toy"]) == 1
+    assert run(["verify", "drawn"]) == 0
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["--help"])
+    assert caught.value.code == 0
+    output = capsys.readouterr().out
+    for word in ("PAMT_DATA", "PAMT_CACHE", str(tmp_path / "cache"), "examples:", "verify"):
+        assert word in output
+
+
+@pytest.mark.parametrize(
+    ("argv", "banned"),
+    [
+        ([], {"torch", "numpy", "scipy"}),
+        (["verify"], {"torch"}),
+        (["fetch", "synthetic"], {"torch"}),
+    ],
+)
+def test_the_command_does_not_import_torch(argv: list[str], banned: set[str]) -> None:
+    code = (
+        "import sys; from pamt_lightning.datasets_command import run\n"
+        f"run({argv!r}); print('imported', sorted({banned!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported []"
