@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import json
 import logging
 import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar
@@ -27,10 +25,15 @@ from pamt_lightning.checkpoints import (
     load_checkpoint,
     model_config,
 )
+from pamt_lightning.cli_parser import (
+    DESCRIPTIONS,
+    Parser,
+    check_config_files,
+    option_value,
+)
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
-from pamt_lightning.modules.pamt import PAMTModule
 from pamt_lightning.report import print_fit, print_metrics, result_record
 from pamt_lightning.results import write_predictions, write_results
 from pamt_lightning.runs import CONFIG, RESULTS, new_version, newest_with, run_name
@@ -45,46 +48,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "log_every_n_steps": 1,
     "enable_model_summary": False,
 }
-
-
-class Parser(LightningArgumentParser):
-    """A parser whose errors are a few lines instead of a screen of usage."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # An abbreviated option is a typo that nobody sees.
-        super().__init__(*args, allow_abbrev=False, **kwargs)
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Say what is wrong, suggest the right word, and exit with code 2."""
-        message = _plain_message(message)
-        wrong = re.search(r"option '(?:\w+\.)*(\w+)'|--(?:\w+\.)*(\w+)", message, re.IGNORECASE)
-        if wrong:
-            name = wrong[1] or wrong[2]
-            known = {action.dest.rsplit(".", 1)[-1] for action in self._actions}
-            known |= set(inspect.signature(PAMTModule).parameters)
-            known |= set(inspect.signature(pl.Trainer).parameters)
-            if close := difflib.get_close_matches(name, known - {name}, 1):
-                message += f". Did you mean {close[0]!r}?"
-        command = self.prog if self.prog.startswith("pamt ") else "pamt fit"
-        print(
-            f"{command}: error: {message}\n`{command} --help` lists all options.", file=sys.stderr
-        )
-        raise SystemExit(2)
-
-
-def _plain_message(message: str) -> str:
-    """Without what jsonargparse says of the other half of every ``X | None``."""
-    if "Union subtypes" not in message:
-        return message
-    key = re.search(r'Parser key "([\w.]+)"', message)
-    complaints = re.findall(
-        r"^ +- (?!Expected a <class 'NoneType'>)(.+(?:\n {6,}.+)*)", message, re.M
-    )
-    given = re.search(r"Given value: (.+)", message)
-    parts = [re.sub(r"\s+", " ", c) for c in complaints if "Union subtypes" not in c]
-    told = "; ".join(parts).replace("typing.", "")
-    value = f" (got {given[1]})" if given and "is not accepted" not in told else ""
-    return f"{key[1] if key else 'an option'}: {told}{value}"
 
 
 class SaveFitConfig(SaveConfigCallback):
@@ -126,7 +89,7 @@ class PamtCLI(LightningCLI):
     def _prepare_subcommand_parser(
         self, klass: type, subcommand: str, **kwargs: Any
     ) -> LightningArgumentParser:
-        kwargs["usage"] = f"pamt {subcommand} [options]"
+        kwargs.update(usage=f"pamt {subcommand} [options]", description=DESCRIPTIONS[subcommand])
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand == "fit":
             # The sizes of a trained model are its checkpoint's; those of a new one are the data's.
@@ -156,6 +119,8 @@ class PamtCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse ``args``, whatever ``sys.argv`` holds."""
+        sections = {action.dest.split(".")[0] for action in self._parser(self.command)._actions}
+        check_config_files(args, sections - {"help", "config", "print_config"})
         self.config = parser.parse_args(args)
 
     def _parse_ckpt_path(self) -> None:
@@ -165,7 +130,7 @@ class PamtCLI(LightningCLI):
 
     def _with_checkpoint_config(self, args: list[str]) -> list[str]:
         """Put what the checkpoint was trained with before everything that was typed."""
-        named = _option_value(args, "--ckpt_path")
+        named = option_value(args, "--ckpt_path")
         if "-h" in args or "--help" in args or any(a.startswith("--print_config") for a in args):
             return args
         if self.command == "fit":
@@ -198,7 +163,7 @@ class PamtCLI(LightningCLI):
             )
 
     def instantiate_classes(self) -> None:
-        """Build data, model and trainer; of errors that jsonargparse wrapped, raise the inner one."""
+        """Build data, model and trainer; of errors that jsonargparse wraps, raise the inner one."""
         try:
             super().instantiate_classes()
         except ValueError as error:
@@ -390,12 +355,3 @@ def run(command: str, args: list[str]) -> int:
     silence()
     PamtCLI(command, args)
     return 0
-
-
-def _option_value(args: list[str], option: str) -> str | None:
-    for position, arg in enumerate(args):
-        if arg == option and position + 1 < len(args):
-            return args[position + 1]
-        if arg.startswith(f"{option}="):
-            return arg.split("=", 1)[1]
-    return None

@@ -62,17 +62,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(command: str, args: list[str]) -> int:
     if command == "datasets":
-        from pamt_lightning import datasets_command
+        from pamt_lightning.datasets_command import run as run_datasets
 
-        return datasets_command.run(args)
+        return run_datasets(args)
     if command == "benchmark":
-        from pamt_lightning import benchmark
+        from pamt_lightning.benchmark import run as run_benchmark
 
-        return benchmark.run(args)
+        return run_benchmark(args)
     if command in LIGHTNING_COMMANDS:
-        from pamt_lightning import cli
+        from pamt_lightning.cli import run as run_lightning
 
-        return cli.run(command, args)
+        return run_lightning(command, args)
     close = difflib.get_close_matches(command, COMMANDS, 1)
     hint = f"Did you mean `pamt {close[0]}`?" if close else "`pamt --help` lists the commands."
     raise InputError(f"there is no command {command!r}. {hint}")

@@ -91,7 +91,8 @@ def reliability_image(
 def _new_figure(width: float, height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure  # not pyplot: no window system, no global state
 
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    # Not "constrained": beside an image of fixed aspect it cuts off the label of the axis.
+    figure = Figure(figsize=(width, height), dpi=110, layout="compressed")
     return figure, figure.add_subplot()
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pytorch_lightning as pl
-import scipy.sparse as sp
 import torch
 
 from pamt_lightning.data.download import locate
+from pamt_lightning.data.features import l1_normalize
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own import read_own_graph
 from pamt_lightning.data.raw import RawGraph
@@ -139,7 +139,9 @@ class GraphDataModule(pl.LightningDataModule):
         self.split_name = split or self._default_split(split_path)
         self.split_seed = resolve_split_seed(split_seed)
         self.split_path = split_path
-        self.train, self.val, self.test = train, val, test
+        self.train = _count_or_share(train)
+        self.val = None if val is None else _count_or_share(val)
+        self.test = None if test is None else _count_or_share(test)
         self.num_known = num_known
         self.normalize_features = normalize_features
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
@@ -321,21 +323,9 @@ class GraphDataModule(pl.LightningDataModule):
         )
 
 
-def l1_normalize(
-    features: sp.csr_array | np.ndarray[Any, Any],
-) -> sp.csr_array | np.ndarray[Any, Any]:
-    """Divide each row by the sum of its absolute values; rows of zeros stay zeros.
-
-    Sums and quotients are float64, so that very large and very small rows keep their values.
-    """
-    if not sp.issparse(features):
-        mass = np.abs(features).sum(axis=1, keepdims=True, dtype=np.float64)
-        return (features / np.where(mass > 0, mass, 1)).astype(features.dtype)
-    mass = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
-    divisor = np.repeat(np.where(mass > 0, mass, 1), np.diff(features.indptr))
-    scaled = features.copy()
-    scaled.data = (features.data / divisor).astype(features.dtype)
-    return scaled
+def _count_or_share(value: int | float) -> int | float:
+    # The command line reads the count 60 as the number 60.0 where a share is allowed too.
+    return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value
 
 
 def _renumber_classes(raw: RawGraph, expected: tuple[str, ...], source: str) -> RawGraph:

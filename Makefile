@@ -1,0 +1,38 @@
+# The two commands a newcomer needs: `make run` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: run test test-slow bench clean
+
+run: $(VENV)/.run  ## train PAMT on Pubmed with the paper's hyper-parameters and test it
+	$(BIN)/pamt datasets fetch pubmed
+	$(BIN)/pamt fit --config configs/pubmed.yaml
+
+test: $(VENV)/.dev  ## lint, types, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package index
+	$(BIN)/python -m pytest -m "slow or network"
+
+bench: $(VENV)/.run  ## what the Trainer costs beside a plain loop
+	$(BIN)/pamt benchmark
+
+clean:  ## remove the virtual environment and the caches; runs are kept
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: a second call installs nothing unless the two files changed.
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e ".[plots]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e ".[dev]"
+	touch $@ $(VENV)/.run

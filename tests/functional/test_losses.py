@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, one_hot
+
+from pamt_lightning.functional import confidence_weights, soft_cross_entropy
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_is_equation_10_in_numpy(generator: torch.Generator, weighted: bool) -> None:
+    logits, labels, weights = torch.randn(3, 9, 4, generator=generator, dtype=torch.float64)
+    labels, w = labels.abs(), weights.abs() if weighted else None
+    f = logits.numpy()
+    log_probs = f - np.log(np.exp(f).sum(axis=1, keepdims=True))
+    target = labels.numpy() * (1 if w is None else w.numpy())
+    expected = -(target * log_probs).sum() / 4
+    assert soft_cross_entropy(logits, labels, w).item() == pytest.approx(expected, rel=1e-13)
+
+
+def test_one_hot_labels_give_torchs_cross_entropy_summed_and_divided_by_classes(
+    generator: torch.Generator,
+) -> None:
+    logits = torch.randn(11, 5, generator=generator, dtype=torch.float64)
+    classes = torch.randint(5, (11,), generator=generator)
+    expected = cross_entropy(logits, classes, reduction="sum") / 5
+    actual = soft_cross_entropy(logits, one_hot(classes, 5).double())
+    torch.testing.assert_close(actual, expected)
+
+
+def test_a_row_counts_by_its_mass_and_a_zero_row_not_at_all(generator: torch.Generator) -> None:
+    logits = torch.randn(3, 2, generator=generator, dtype=torch.float64)
+    one_row = torch.zeros(3, 2, dtype=torch.float64)
+    one_row[1] = torch.tensor([0.3, 0.7])
+    alone = soft_cross_entropy(logits[1:2], one_row[1:2])
+    torch.testing.assert_close(soft_cross_entropy(logits, one_row), alone)
+    torch.testing.assert_close(soft_cross_entropy(logits, 4 * one_row), 4 * alone)
+
+
+def test_the_gradient_is_mass_times_probability_minus_label(generator: torch.Generator) -> None:
+    logits = torch.randn(6, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    labels = torch.rand(6, 3, generator=generator, dtype=torch.float64)
+    soft_cross_entropy(logits, labels).backward()  # type: ignore[no-untyped-call]
+    probs = torch.softmax(logits.detach(), dim=1)
+    expected = (labels.sum(1, keepdim=True) * probs - labels) / 3
+    torch.testing.assert_close(logits.grad, expected)
+
+
+def test_huge_logits_give_a_finite_loss() -> None:
+    logits = torch.tensor([[1e4, -1e4], [-1e30, 1e30]])
+    loss = soft_cross_entropy(logits, torch.tensor([[0.0, 1.0], [0.0, 1.0]]))
+    assert loss.item() == pytest.approx(1e4)
+
+
+def test_weights_are_the_probabilities_to_the_power_gamma(generator: torch.Generator) -> None:
+    logits = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    f = logits.numpy()
+    probs = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
+    for epoch, epsilon in ((1, 100.0), (250, 100.0), (30, 7.0)):
+        expected = probs ** math.log(1 + epoch / epsilon)
+        actual = confidence_weights(logits, epoch, epsilon).numpy()
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        confidence_weights(logits, 100).numpy(), probs ** math.log(2.0), rtol=1e-12
+    )
+
+
+def test_weights_are_ones_at_epoch_zero_so_that_pta_begins_as_pts(
+    generator: torch.Generator,
+) -> None:
+    logits = torch.randn(5, 3, generator=generator)
+    logits[0] = torch.tensor([1e4, -1e4, 0.0])  # probabilities that are exactly 0
+    weights = confidence_weights(logits, 0)
+    assert torch.equal(weights, torch.ones(5, 3))
+    labels = torch.rand(5, 3, generator=generator)
+    assert soft_cross_entropy(logits, labels, weights) == soft_cross_entropy(logits, labels)
+
+
+def test_no_gradient_flows_through_the_weights(generator: torch.Generator) -> None:
+    logits = torch.randn(4, 2, generator=generator, requires_grad=True)
+    assert not confidence_weights(logits, 50).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((4,), (4,)), "`logits` must be [N, C], got (4,)."),
+        (
+            ((4, 2), (4, 3)),
+            "`logits` and `soft_labels` must have one shape, got (4, 2) and (4, 3).",
+        ),
+        (
+            ((4, 2), (1, 2)),
+            "`logits` and `soft_labels` must have one shape, got (4, 2) and (1, 2).",
+        ),
+        (
+            ((4, 2), (4, 2), (4, 1)),
+            "`logits` and `weights` must have one shape, got (4, 2) and (4, 1).",
+        ),
+        (
+            ((2, 2), (2, 2), (2,)),
+            "`logits` and `weights` must have one shape, got (2, 2) and (2,).",
+        ),
+    ],
+)
+def test_shapes_that_would_broadcast_are_refused(
+    shapes: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        soft_cross_entropy(*(torch.ones(shape) for shape in shapes))
+
+
+def test_epoch_and_epsilon_must_be_in_range() -> None:
+    logits = torch.ones(1, 2)
+    with pytest.raises(ValueError, match=re.escape("`epoch` must be 0 or more, got -1.")):
+        confidence_weights(logits, -1)
+    for epsilon in (0.0, -1.0, float("nan")):
+        message = f"`epsilon` must be greater than 0, got {epsilon}."
+        with pytest.raises(ValueError, match=re.escape(message)):
+            confidence_weights(logits, 1, epsilon)

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pamt_lightning.functional import (
+    edge_similarity,
+    mask_adjacency,
+    mask_representation,
+    normalize_adjacency,
+    renormalize_mask,
+    row_indices,
+    similarity,
+)
+from pamt_lightning.functional.similarity import MaskNormalization, Representation
+from pamt_lightning.graph import Graph
+
+KINDS: tuple[Representation, ...] = get_args(Representation)
+NORMALIZATIONS: tuple[MaskNormalization, ...] = get_args(MaskNormalization)
+
+
+@pytest.fixture
+def adj_norm(small_graph: Graph) -> Tensor:
+    return normalize_adjacency(small_graph.adjacency.to(torch.float64))
+
+
+@pytest.fixture
+def h(generator: torch.Generator) -> Tensor:
+    """Probabilities of 4 classes for the 300 nodes."""
+    logits = 3 * torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    return mask_representation(logits)
+
+
+# Equation 5
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_representations_are_softmax_and_unit_rows(
+    generator: torch.Generator, temperature: float
+) -> None:
+    logits = torch.randn(8, 3, generator=generator, dtype=torch.float64)
+    exp = np.exp(logits.numpy() / temperature)
+    probs = exp / exp.sum(axis=1, keepdims=True)
+    cosine = probs / np.linalg.norm(probs, axis=1, keepdims=True)
+    for kind, expected in (("softmax", probs), ("cosine", cosine), ("logits", logits.numpy())):
+        actual = mask_representation(logits, kind, temperature)  # type: ignore[arg-type]
+        np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-12)
+
+
+def test_softmax_at_temperature_one_is_the_default(generator: torch.Generator) -> None:
+    logits = torch.randn(8, 3, generator=generator)
+    assert torch.equal(mask_representation(logits), torch.softmax(logits, dim=1))
+
+
+@pytest.mark.parametrize("kind", ["softmax", "cosine"])
+@pytest.mark.parametrize("scale", [0.0, 1e4, -1e30])
+def test_representations_of_extreme_rows_are_finite(kind: Representation, scale: float) -> None:
+    logits = torch.tensor([[0.0, 0.0, 0.0], [1.0, -1.0, 0.0]]) * scale
+    assert torch.isfinite(mask_representation(logits, kind)).all()
+
+
+# Equation 6
+
+
+@pytest.mark.parametrize("value_type", [torch.float32, torch.float64])
+@pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
+def test_similarity_is_the_dense_product_at_the_stored_entries(
+    adj_norm: Tensor, h: Tensor, index_type: torch.dtype, value_type: torch.dtype
+) -> None:
+    adj = torch.sparse_csr_tensor(
+        adj_norm.crow_indices().to(index_type),
+        adj_norm.col_indices().to(index_type),
+        adj_norm.values().to(value_type),
+        adj_norm.shape,
+        check_invariants=True,
+    )
+    dense = h.numpy() @ h.numpy().T
+    rows, cols = row_indices(adj).long(), adj.col_indices().long()
+    actual = edge_similarity(adj, h.to(value_type))
+    assert actual.dtype == value_type
+    tolerance = 1e-6 if value_type == torch.float32 else 1e-14
+    np.testing.assert_allclose(actual.numpy(), dense[rows, cols], rtol=0, atol=tolerance)
+
+
+def test_cosine_similarity_is_that_of_scikit_learn(
+    adj_norm: Tensor, generator: torch.Generator
+) -> None:
+    pairwise = pytest.importorskip("sklearn.metrics.pairwise")
+    logits = torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    oracle = pairwise.cosine_similarity(torch.softmax(logits, dim=1).numpy())
+    rows, cols = row_indices(adj_norm).long(), adj_norm.col_indices().long()
+    actual = edge_similarity(adj_norm, mask_representation(logits, "cosine"))
+    np.testing.assert_allclose(actual.numpy(), oracle[rows, cols], rtol=1e-12)
+    torch.testing.assert_close(actual[rows == cols], torch.ones(300, dtype=torch.float64))
+
+
+def test_softmax_similarity_is_a_chance(adj_norm: Tensor, h: Tensor) -> None:
+    actual = edge_similarity(adj_norm, h)
+    assert 0 <= actual.min() <= actual.max() <= 1
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1792, 1793, 10**6])
+def test_similarity_does_not_depend_on_how_many_edges_are_taken_at_once(
+    adj_norm: Tensor, h: Tensor, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = edge_similarity(adj_norm, h)
+    assert len(expected) == 300 + 2 * 750
+    monkeypatch.setattr(similarity, "_EDGES_AT_ONCE", at_once)
+    assert torch.equal(edge_similarity(adj_norm, h), expected)
+
+
+def test_edges_are_taken_in_blocks_of_the_given_size(
+    adj_norm: Tensor, h: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    vecdot = torch.linalg.vecdot
+
+    def count(a: Tensor, b: Tensor, **options: Any) -> Tensor:
+        sizes.append(len(a))
+        result: Tensor = vecdot(a, b, **options)
+        return result
+
+    monkeypatch.setattr(similarity, "_EDGES_AT_ONCE", 1000)
+    monkeypatch.setattr(torch.linalg, "vecdot", count)
+    edge_similarity(adj_norm, h)
+    assert sizes == [1000, 800]
+
+
+def test_a_graph_without_stored_entries_has_no_similarity() -> None:
+    assert edge_similarity(torch.zeros(3, 3).to_sparse_csr(), torch.ones(3, 2)).shape == (0,)
+
+
+# Equation 7
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.3, 1.0])
+def test_the_mask_is_the_dense_elementwise_product(
+    adj_norm: Tensor, h: Tensor, floor: float
+) -> None:
+    adj_mask = mask_adjacency(adj_norm, h, floor=floor)
+    factor = floor + (1 - floor) * (h.numpy() @ h.numpy().T)
+    expected = adj_norm.to_dense().numpy() * factor
+    np.testing.assert_allclose(adj_mask.to_dense().numpy(), expected, rtol=0, atol=1e-15)
+    assert torch.equal(adj_mask.col_indices(), adj_norm.col_indices())
+    assert torch.equal(adj_mask.crow_indices(), adj_norm.crow_indices())
+
+
+def test_the_paper_has_no_floor(adj_norm: Tensor, h: Tensor) -> None:
+    expected = adj_norm.values() * edge_similarity(adj_norm, h)
+    assert torch.equal(mask_adjacency(adj_norm, h).values(), expected)
+
+
+def test_a_floor_of_one_switches_the_mask_off(adj_norm: Tensor, h: Tensor) -> None:
+    assert torch.equal(mask_adjacency(adj_norm, h, floor=1.0).values(), adj_norm.values())
+
+
+def test_equal_one_hot_rows_switch_the_mask_off(adj_norm: Tensor) -> None:
+    h = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).repeat(300, 1)
+    assert torch.equal(mask_adjacency(adj_norm, h).values(), adj_norm.values())
+
+
+def test_one_hot_rows_cut_the_edges_between_classes_and_no_others(
+    small_graph: Graph, adj_norm: Tensor
+) -> None:
+    h = torch.nn.functional.one_hot(small_graph.y, 4).double()
+    y, rows = small_graph.y, row_indices(adj_norm)
+    same = y[rows] == y[adj_norm.col_indices()]
+    assert torch.equal(mask_adjacency(adj_norm, h).values(), adj_norm.values() * same)
+
+
+def test_the_mask_is_symmetric(adj_norm: Tensor, h: Tensor) -> None:
+    dense = mask_adjacency(adj_norm, h).to_dense()
+    torch.testing.assert_close(dense, dense.T)
+
+
+def test_the_mask_does_not_change_its_arguments(adj_norm: Tensor, h: Tensor) -> None:
+    before = adj_norm.values().clone(), h.clone()
+    renormalize_mask(mask_adjacency(adj_norm, h, floor=0.2), "sym")
+    assert torch.equal(adj_norm.values(), before[0])
+    assert torch.equal(h, before[1])
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+def test_the_mask_commutes_with_renaming_nodes(
+    adj_norm: Tensor, h: Tensor, kind: MaskNormalization, generator: torch.Generator
+) -> None:
+    order = torch.randperm(300, generator=generator)
+    renamed = adj_norm.to_dense()[order][:, order].to_sparse_csr()
+    actual = renormalize_mask(mask_adjacency(renamed, h[order]), kind).to_dense()
+    expected = renormalize_mask(mask_adjacency(adj_norm, h), kind).to_dense()[order][:, order]
+    torch.testing.assert_close(actual, expected)
+
+
+# Normalisation of the mask
+
+
+def test_renormalised_masks_are_the_dense_formulas(adj_norm: Tensor, h: Tensor) -> None:
+    adj_mask = mask_adjacency(adj_norm, h)
+    dense = adj_mask.to_dense().numpy()
+    mass = dense.sum(axis=1)
+    row = dense / mass[:, None]
+    sym = dense / np.sqrt(mass[:, None] * mass[None, :])
+    for kind, expected in (("none", dense), ("row", row), ("sym", sym)):
+        actual = renormalize_mask(adj_mask, kind)  # type: ignore[arg-type]
+        np.testing.assert_allclose(actual.to_dense().numpy(), expected, rtol=0, atol=1e-14)
+
+
+def test_none_is_the_default_and_gives_the_mask_itself(adj_norm: Tensor) -> None:
+    assert renormalize_mask(adj_norm) is adj_norm
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+@pytest.mark.parametrize("value", [0.0, 1e-42])
+def test_rows_without_mass_never_give_nan(kind: MaskNormalization, value: float) -> None:
+    crow, col = torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 0, 1])
+    values = torch.tensor([value, value, value, 3.0])  # row 2 is not stored at all
+    adj_mask = torch.sparse_csr_tensor(crow, col, values, (3, 3), check_invariants=True)
+    dense = renormalize_mask(adj_mask, kind).to_dense()
+    assert torch.isfinite(dense).all()
+    assert dense[2].tolist() == [0, 0, 0]
+    assert dense[0, 0].item() == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+def test_isolated_nodes_keep_their_self_loop(
+    six_nodes: Graph, kind: MaskNormalization, floor: float
+) -> None:
+    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    h = torch.zeros(6, 2)
+    h[:, 0] = 1.0
+    dense = renormalize_mask(mask_adjacency(adj_norm, h, floor=floor), kind).to_dense()
+    assert torch.isfinite(dense).all()
+    assert dense[5].tolist() == pytest.approx([0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+def test_zero_rows_of_h_give_zeros_and_no_nan(six_nodes: Graph, kind: MaskNormalization) -> None:
+    adj_mask = mask_adjacency(normalize_adjacency(six_nodes.adjacency), torch.zeros(6, 2))
+    assert torch.equal(renormalize_mask(adj_mask, kind).to_dense(), torch.zeros(6, 6))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_temperature_must_be_positive(kind: Representation, temperature: float) -> None:
+    message = f"`temperature` must be greater than 0, got {temperature}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mask_representation(torch.ones(1, 2), kind, temperature)
+
+
+def test_unknown_kinds_are_refused_with_the_known_ones(adj_norm: Tensor) -> None:
+    message = "`kind` must be one of softmax, cosine, logits, got 'sigmoid'."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mask_representation(torch.ones(1, 2), "sigmoid")  # type: ignore[arg-type]
+    message = "`kind` must be one of none, row, sym, got 'column'."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        renormalize_mask(adj_norm, "column")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(299, 4), (301, 4), (300,), (300, 4, 1)])
+def test_h_must_have_a_row_per_node(adj_norm: Tensor, shape: tuple[int, ...]) -> None:
+    message = f"`h` must be [N, C] with N=300 (rows of `adj`), got {shape}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        edge_similarity(adj_norm, torch.ones(shape))
+
+
+def test_only_square_csr_matrices_are_masked() -> None:
+    dense, h = torch.eye(2), torch.ones(2, 2)
+    message = "` must be a square sparse CSR tensor [N, N], got layout torch.strided"
+    calls: list[tuple[str, Callable[[], Tensor]]] = [
+        ("adj", lambda: edge_similarity(dense, h)),
+        ("adj", lambda: mask_adjacency(dense, h)),
+        ("adj_mask", lambda: renormalize_mask(dense)),
+        ("adj_mask", lambda: renormalize_mask(dense, "row")),
+    ]
+    for name, call in calls:
+        with pytest.raises(ValueError, match=re.escape(f"`{name}{message}")):
+            call()
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan")])
+def test_floor_must_lie_in_its_range(adj_norm: Tensor, h: Tensor, floor: float) -> None:
+    message = f"`floor` must lie in [0, 1], got {floor}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mask_adjacency(adj_norm, h, floor=floor)
+
+
+@pytest.mark.parametrize("kind", ["row", "sym"])
+def test_negative_weights_are_never_renormalised(
+    adj_norm: Tensor, h: Tensor, kind: MaskNormalization
+) -> None:
+    adj_mask = mask_adjacency(adj_norm, h - 0.25)
+    message = f"`kind`={kind!r} needs a mask without negative weights; logits as representation"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        renormalize_mask(adj_mask, kind)
+    assert renormalize_mask(adj_mask, "none") is adj_mask
+
+
+# Memory
+
+
+LARGE_GRAPH = """
+import resource, sys
+import numpy as np, scipy.sparse as sp, torch
+from pamt_lightning.functional import *
+torch.set_num_threads(1)
+n, edges = 200_000, 1_000_000
+ends = np.random.default_rng(0).integers(n, size=(2, edges + 100), dtype=np.int32)
+upper = sp.csr_array((np.ones(edges + 100, dtype=np.float32), ends), shape=(n, n))
+both = sp.csr_array(upper + upper.T)
+both.setdiag(0)
+both.eliminate_zeros()
+both.sum_duplicates()
+adjacency = torch.sparse_csr_tensor(
+    torch.from_numpy(both.indptr), torch.from_numpy(both.indices),
+    torch.ones(both.nnz), both.shape, check_invariants=True,
+)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+adj_norm = normalize_adjacency(adjacency)
+h = mask_representation(torch.randn(n, 8, generator=torch.Generator().manual_seed(0)))
+adj_mask = renormalize_mask(mask_adjacency(adj_norm, h), "sym")
+labels = torch.arange(n) % 8
+index = torch.arange(1000)
+y0 = one_hot_rows(labels, index, 8, torch.float32)
+y = propagate(adj_mask, y0, num_steps=10, alpha=0.1, reset_index=index)
+assert torch.isfinite(y).all() and (y.sum(1) > 0).float().mean() > 0.99
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(both.nnz, before // 1024, after // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak of memory")
+def test_mask_and_propagation_of_a_million_edges_stay_far_below_n_squared() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LARGE_GRAPH],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    entries, before, after = map(int, run.stdout.split())
+    assert entries > 1_990_000
+    # n x n would be 160,000 MB, all [edges, C] blocks together 200 MB.
+    assert after < 1500
+    assert after - before < 400

@@ -1,0 +1,44 @@
+"""Small trainings for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from pamt_lightning import GraphDataModule, PAMTModule
+from pamt_lightning.data.datamodule import SyntheticOptions
+
+SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
+
+
+def small_data(**options: Any) -> GraphDataModule:
+    """A data module with 240 nodes in 3 classes, 5 training nodes of each."""
+    data = GraphDataModule(**{"synthetic": SMALL, "train": 5, "val": 60, **options})
+    data.setup("fit")
+    return data
+
+
+def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:
+    """PAMT small enough to train in a blink, initialised with seed 0."""
+    pl.seed_everything(0, verbose=False)
+    defaults: dict[str, Any] = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 5}
+    return PAMTModule(data.num_features, data.num_classes, **{**defaults, **options})
+
+
+def quiet_trainer(folder: Path, epochs: int, *callbacks: pl.Callback, **options: Any) -> pl.Trainer:
+    """A trainer on the CPU that prints nothing and logs nothing unless told."""
+    defaults: dict[str, Any] = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": bool(callbacks),
+        "num_sanity_val_steps": 0,
+        "log_every_n_steps": 1,
+        "accelerator": "cpu",
+        "devices": 1,
+        "default_root_dir": folder,
+        "max_epochs": epochs,
+    }
+    return pl.Trainer(callbacks=list(callbacks), **{**defaults, **options})

@@ -1,0 +1,252 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from pamt_lightning import Graph, PAMTModule
+from pamt_lightning.data.datamodule import FullBatch
+from pamt_lightning.errors import InputError
+from pamt_lightning.functional import one_hot_rows, propagate
+from tests.modules.helpers import quiet_trainer, small_data, small_model
+
+
+class Refreshes(pl.Callback):
+    """Notes the epochs t (counted from 1) in which the soft labels changed."""
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+        self._seen: Tensor | None = None
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+        if pl_module.soft_labels is not self._seen:
+            self.epochs.append(trainer.current_epoch + 1)
+            self._seen = pl_module.soft_labels
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"), [(3, [1, 3, 6]), (1, [1, 2, 3, 4, 5, 6, 7]), (0, [1])]
+)
+def test_soft_labels_are_refreshed_when_t_is_a_multiple_of_t_u(
+    tmp_path: Path, interval: int, expected: Sequence[int]
+) -> None:
+    data, watch = small_data(), Refreshes()
+    model = small_model(data, refresh_interval=interval)
+    quiet_trainer(tmp_path, 7, watch, enable_checkpointing=False).fit(model, datamodule=data)
+    assert watch.epochs == expected  # epoch 1 sees the labels made before training
+
+
+def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor]:
+    """The algorithm of the paper written down with dense matrices and the full H Hᵀ."""
+    assert graph.train_index is not None
+    x, y, train = graph.x.to_dense().double(), graph.y, graph.train_index
+    a = graph.adjacency.to_dense().double() + torch.eye(graph.num_nodes, dtype=torch.float64)
+    scale = a.sum(1).rsqrt()
+    adj_norm = scale[:, None] * a * scale[None, :]
+    w1, b1, w2, b2 = (p.detach().clone().double().requires_grad_() for p in model.parameters())
+
+    def logits(rows: Tensor) -> Tensor:
+        return torch.relu(rows @ w1 + b1) @ w2.T + b2
+
+    def soft_labels() -> Tensor:
+        with torch.no_grad():
+            h = torch.softmax(logits(x), 1)
+            y0 = torch.zeros(len(y), graph.num_classes, dtype=torch.float64)
+            y0[train, y[train]] = 1.0
+            soft = y0
+            for _ in range(model.num_steps):
+                soft = (1 - model.alpha) * (adj_norm * (h @ h.T)) @ soft + model.alpha * y0
+                soft[train] = y0[train]
+            return soft
+
+    def step(optimizer: torch.optim.Optimizer, loss: Tensor, decay: float) -> None:
+        optimizer.zero_grad()
+        (loss + decay / 2 * w1.square().sum()).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    optimizer = torch.optim.Adam([w1, b1, w2, b2], lr=model.lr)
+    for _ in range(model.pretrain_epochs):
+        loss = torch.nn.functional.cross_entropy(logits(x[train]), y[train])
+        step(optimizer, loss, model.pretrain_weight_decay)
+    optimizer, soft = torch.optim.Adam([w1, b1, w2, b2], lr=model.lr), soft_labels()
+    for t in range(1, epochs + 1):
+        if t % model.refresh_interval == 0:
+            soft = model.momentum * soft + (1 - model.momentum) * soft_labels()
+        loss = -(soft * torch.log_softmax(logits(x), 1)).sum() / graph.num_classes
+        step(optimizer, model.loss_weight * loss, model.weight_decay)
+    return dict(zip(model.state_dict(), (w1, b1, w2, b2), strict=True))
+
+
+def test_training_equals_the_paper_s_algorithm_in_dense_form(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, dropout=0.0, num_steps=4, momentum=0.3)
+    expected = dense_pamt(model, data.graph, epochs=8)
+    quiet_trainer(tmp_path, 8, precision="64-true").fit(model, datamodule=data)
+    for name, value in model.state_dict().items():
+        assert value.dtype == torch.float64
+        # The features are float32; what is left is the order of the sums.
+        torch.testing.assert_close(value, expected[name].detach(), rtol=1e-6, atol=1e-8)
+
+
+def trained(folder: Path, data: Any, **options: Any) -> PAMTModule:
+    model = small_model(data, **options)
+    quiet_trainer(folder, 7).fit(model, datamodule=data)
+    return model
+
+
+def test_test_labels_reach_neither_weights_nor_soft_labels_nor_stopping(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.test_index is not None
+    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
+    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
+    assert a.trainer.callback_metrics["val_acc"] == b.trainer.callback_metrics["val_acc"]
+    assert a.trainer.callback_metrics["val_loss"] == b.trainer.callback_metrics["val_loss"]
+    assert a.soft_labels is not None
+    assert b.soft_labels is not None
+    assert torch.equal(a.soft_labels, b.soft_labels)
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_stopping_labels_do_not_reach_the_weights(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.val_index is not None
+    graph.y[graph.val_index] = (graph.y[graph.val_index] + 1) % graph.num_classes
+    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path: Path) -> None:
+    a, b = trained(tmp_path, small_data()), trained(tmp_path, small_data())
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_without_mask_the_soft_labels_are_those_of_pts() -> None:
+    data = small_data()
+    model = small_model(data, mask=False)
+    prepared = model.prepare(data.graph)
+    model.refresh(prepared, epoch=0)
+    train = data.graph.train_index
+    assert train is not None
+    y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
+    expected = propagate(prepared.adj_norm, y0, num_steps=10, alpha=0.1, reset_index=train)
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels, expected)
+
+
+def test_a_full_floor_switches_the_mask_off() -> None:
+    data = small_data()
+    off, full = small_model(data, mask=False), small_model(data, mask_floor=1.0)
+    for model in (off, full):
+        model.refresh(model.prepare(data.graph), epoch=0)
+    assert off.soft_labels is not None
+    assert full.soft_labels is not None
+    torch.testing.assert_close(off.soft_labels, full.soft_labels)
+
+
+def test_alpha_one_predicts_with_the_mlp_alone() -> None:
+    data = small_data()
+    model = small_model(data, alpha=1.0).eval()
+    prediction = model.predict_nodes(model.prepare(data.graph))
+    assert prediction.logits is not None
+    torch.testing.assert_close(prediction.probs, torch.softmax(prediction.logits, 1))
+
+
+def test_predictions_are_distributions_also_over_the_mask() -> None:
+    data = small_data()
+    by_structure, by_mask = (
+        small_model(data, inference=kind).eval() for kind in ("structure", "mask")
+    )
+    probs = [m.predict_nodes(m.prepare(data.graph)).probs for m in (by_structure, by_mask)]
+    for p in probs:
+        torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
+    assert not torch.allclose(*probs)
+
+
+@pytest.mark.parametrize("normalization", ["none", "row", "sym"])
+@pytest.mark.parametrize("representation", ["softmax", "cosine"])
+def test_every_way_to_make_the_mask_trains(
+    tmp_path: Path, normalization: str, representation: str
+) -> None:
+    data = small_data()
+    options = {"mask_normalization": normalization, "representation": representation}
+    model = trained(tmp_path, data, **options, adaptive_weighting=True, stopping_loss="soft")
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    assert torch.isfinite(model.trainer.callback_metrics["val_loss"])
+
+
+def test_it_learns_far_beyond_the_majority_class(tmp_path: Path) -> None:
+    data = small_data(synthetic=None, train=20)  # the graph of a plain `pamt fit`
+    model = small_model(data, hidden_dim=32, pretrain_epochs=50, refresh_interval=20)
+    trainer = quiet_trainer(tmp_path, 120)
+    trainer.fit(model, datamodule=data)
+    (metrics,) = trainer.test(model, datamodule=data, verbose=False)
+    assert metrics["test_acc"] > 0.7  # the majority class has a sixth
+    assert set(metrics) >= {"test_acc", "test_loss", "test_f1_macro", "test_ece"}
+
+
+def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
+    sparse, dense = small_data(), small_data()
+    graph = dense.graph
+    object.__setattr__(graph, "x", graph.x.to_dense())
+    a, b = trained(tmp_path, sparse, dropout=0.0), trained(tmp_path, dense, dropout=0.0)
+    for name, value in a.state_dict().items():
+        torch.testing.assert_close(value, b.state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
+    adjacency = torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2, 2, 2]),
+        torch.tensor([1, 0]),
+        torch.ones(2),
+        (4, 4),
+        check_invariants=True,
+    )
+    lonely = Graph(torch.eye(4), adjacency, torch.tensor([0, 1, -1, -1]), ("a", "b")).with_split(
+        torch.tensor([0]), torch.tensor([1]), torch.tensor([], dtype=torch.int64)
+    )
+    model = PAMTModule(4, 2, hidden_dim=4).eval()
+    prepared = model.prepare(lonely)
+    model.refresh(prepared, epoch=0)
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels[2:], torch.zeros(2, 2))
+    probs = model.predict_nodes(prepared).probs
+    torch.testing.assert_close(probs.sum(1), torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lr": -1.0}, "`lr`"),
+        ({"alpha": 1.5}, "`alpha`"),
+        ({"momentum": 1.0}, "`momentum`"),
+        ({"dropout": 1.0}, "`dropout`"),
+        ({"mask_floor": 2.0}, "`mask_floor`"),
+        ({"mask_temperature": 0.0}, "`mask_temperature`"),
+        ({"refresh_interval": -1}, "`refresh_interval`"),
+        ({"hidden_dim": 0}, "`hidden_dim`"),
+        ({"representation": "tanh"}, "`representation`"),
+        ({"mask_normalization": "col"}, "`mask_normalization`"),
+        ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
+        ({"inference": "auto"}, "`inference`"),
+        ({"stopping_loss": "l1"}, "`stopping_loss`"),
+        ({"weight_decay": -0.1}, "`weight_decay`"),
+        ({"loss_weight": -0.1}, "`loss_weight`"),
+        ({"log_every_n_epochs": 0}, "`log_every_n_epochs`"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_value(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        PAMTModule(3, 2, **options)
+
+
+def test_training_without_a_data_module_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="GraphDataModule"):
+        quiet_trainer(tmp_path, 1).fit(PAMTModule(3, 2), FullBatch(), FullBatch())

@@ -1,0 +1,268 @@
+"""The command line as users meet it; one small run serves most tests."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from pamt_lightning.main import main
+
+SMALL = [
+    *("--data.synthetic.num_nodes", "240", "--data.synthetic.num_classes", "3"),
+    *("--data.synthetic.num_features", "60", "--data.synthetic.words_per_node", "8"),
+    *("--data.train", "5", "--data.val", "60", "--model.hidden_dim", "8"),
+    *("--model.pretrain_epochs", "5", "--trainer.max_epochs", "6"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of one finished run."""
+    folder = tmp_path_factory.mktemp("run")
+    assert main(["fit", *SMALL, "--run_dir", str(folder / "a"), "--seed_everything", "3"]) == 0
+    return folder / "a"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def failed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run what must fail with code 2 and without a traceback; what was printed."""
+    try:
+        code = main(argv)
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    captured = capsys.readouterr()
+    assert code == 2
+    assert "Traceback" not in captured.err
+    assert len(captured.err.splitlines()) <= 6, captured.err
+    return captured.err
+
+
+def test_results_hold_what_a_comparison_needs(run: Path) -> None:
+    results = json.loads((run / "results.json").read_text())
+    assert results["method"] == "PAMT"
+    assert results["dataset"] == "synthetic"
+    assert results["split_seed"] == 2144199730
+    assert results["init_seed"] == 3
+    assert results["epochs"] == 6
+    assert 1 <= results["best_epoch"] <= 6
+    assert 0 < results["test_acc"] <= 1
+    assert 0 < results["val_acc"] <= 1
+    assert results["seconds"] > 0
+    assert results["environment"]["torch"] == torch.__version__
+    assert results["config"]["model"]["init_args"]["hidden_dim"] == 8
+    assert results["sizes"]["train"] == 15
+    assert results["data_hashes"] == {}
+
+
+def test_a_run_leaves_its_files_and_nothing_else(run: Path) -> None:
+    names = {path.name for path in run.iterdir() if not path.name.startswith("events")}
+    assert names == {"best.ckpt", "last.ckpt", "config.yaml", "hparams.yaml", "results.json"}
+    saved = yaml.safe_load((run / "config.yaml").read_text())
+    assert saved["model"]["init_args"]["hidden_dim"] == 8
+
+
+def test_a_fit_prints_a_short_table_and_is_quiet_otherwise(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    # A new process: warnings are shown once only, and pytest catches them.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pamt_lightning.main", "fit", *SMALL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("PAMT on synthetic (240 nodes")
+    assert len(lines) <= 13
+    for word in ("split", "epochs", "val accuracy", "test accuracy", "seconds", "checkpoint"):
+        assert any(line.strip().startswith(word) for line in lines), word
+    assert "tensorboard --logdir lightning_logs/synthetic/PAMT" in done.stdout
+
+
+def test_test_after_fit_can_be_switched_off(tmp_path: Path) -> None:
+    assert main(["fit", *SMALL, "--run_dir", "b", "--test_after_fit", "false"]) == 0
+    assert json.loads((tmp_path / "b" / "results.json").read_text())["test_acc"] is None
+
+
+def test_each_run_gets_a_folder_of_its_own_named_after_its_seeds(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert main(["fit", *SMALL, "--data.split_seed", "val1", "--seed_everything", "7"]) == 0
+    folder = tmp_path / "lightning_logs" / "synthetic" / "PAMT" / "split3258769933_init7"
+    assert sorted(p.name for p in folder.iterdir()) == ["version_0", "version_1"]
+
+
+def test_a_checkpoint_alone_is_enough_to_test_in_a_new_process(run: Path) -> None:
+    command = [sys.executable, "-m", "pamt_lightning.main", "test", "--ckpt_path", str(run)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    expected = json.loads((run / "results.json").read_text())["test_acc"]
+    assert f"test_acc          {100 * expected:.2f} %" in done.stdout
+
+
+def test_validate_scores_the_kept_state(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--ckpt_path", str(run / "best.ckpt")]) == 0
+    expected = json.loads((run / "results.json").read_text())["val_acc"]
+    assert f"val_acc   {100 * expected:.2f} %" in capsys.readouterr().out
+
+
+def test_predictions_carry_ids_classes_and_probabilities(run: Path, tmp_path: Path) -> None:
+    assert main(["predict", "--ckpt_path", str(run), "--output", "out/p.csv"]) == 0
+    with open(tmp_path / "out" / "p.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["node_id"] for row in rows] == [str(i) for i in range(240)]
+    probs = np.array([[float(row[f"p_class_{c}"]) for c in range(3)] for row in rows])
+    np.testing.assert_allclose(probs.sum(1), 1.0, atol=1e-5)
+    assert [row["class"] for row in rows] == [f"class_{c}" for c in probs.argmax(1)]
+
+
+def write_own_graph(folder: Path, labels: list[str], seed: int) -> None:
+    """30 nodes called n0 … n29 in a ring, with features that tell red from blue."""
+    folder.mkdir()
+    random = np.random.default_rng(seed)
+    with open(folder / "nodes.csv", "w", encoding="utf-8") as file:
+        file.write("id,label,a,b\n")
+        for node, label in enumerate(labels):
+            a = random.random() + (1.0 if node % 2 else 0.0)
+            file.write(f"n{node},{label},{a:.4f},{2.0 - a:.4f}\n")
+    with open(folder / "edges.csv", "w", encoding="utf-8") as file:
+        file.write("source,target\n")
+        file.writelines(f"n{i},n{(i + 2) % 30}\n" for i in range(30))
+
+
+def test_a_graph_of_one_s_own_is_trained_and_a_new_unlabelled_one_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_own_graph(tmp_path / "mine", ["blue" if i % 2 else "red" for i in range(30)], 0)
+    write_own_graph(tmp_path / "new", [""] * 30, 1)
+    train = ["--data.train", "4", "--model.hidden_dim", "8", "--trainer.max_epochs", "30"]
+    assert main(["fit", "--data.path", "mine", *train, "--run_dir", "r"]) == 0
+    assert main(["predict", "--ckpt_path", "r", "--data.path", "new", "--output", "p.csv"]) == 0
+    with open(tmp_path / "p.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["node_id"] for row in rows] == [f"n{i}" for i in range(30)]
+    right = sum(row["class"] == ("blue" if i % 2 else "red") for i, row in enumerate(rows))
+    assert right >= 27
+    write_own_graph(tmp_path / "other", ["green"] * 30, 1)
+    told = failed(["test", "--ckpt_path", "r", "--data.path", "other"], capsys)
+    assert "other has class 'green', which the trained model does not know" in told
+
+
+def test_data_with_other_attributes_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_own_graph(tmp_path / "mine", [""] * 30, 0)
+    told = failed(["predict", "--ckpt_path", str(run), "--data.path", "mine"], capsys)
+    assert "was trained on 60 attributes, mine has 2" in told
+
+
+@pytest.mark.parametrize("command", ["test", "validate", "predict"])
+def test_nothing_runs_on_untrained_weights(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "needs a trained model: --ckpt_path" in failed([command], capsys)
+    assert "there is no checkpoint best" in failed([command, "--ckpt_path", "best"], capsys)
+
+
+def test_a_damaged_checkpoint_is_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (run / "best.ckpt").read_bytes()
+    for name, content in (("half", whole[: len(whole) // 2]), ("empty", b""), ("text", b"hello")):
+        (tmp_path / f"{name}.ckpt").write_bytes(content)
+        told = failed(["test", "--ckpt_path", f"{name}.ckpt"], capsys)
+        assert f"{name}.ckpt cannot be read as a checkpoint" in told
+    torch.save({"state_dict": {}}, tmp_path / "foreign.ckpt")
+    told = failed(["test", "--ckpt_path", "foreign.ckpt"], capsys)
+    assert "foreign.ckpt is not a checkpoint of pamt" in told
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("owned",)
+
+
+def test_a_checkpoint_that_holds_code_is_refused_unrun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save({"state_dict": {}, "model_class": Hostile()}, tmp_path / "evil.ckpt")
+    assert "evil.ckpt cannot be read" in failed(["test", "--ckpt_path", "evil.ckpt"], capsys)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_resumed_run_must_keep_its_options(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = str(run / "last.ckpt")
+    told = failed(["fit", "--ckpt_path", last, "--model.lr", "0.5"], capsys)
+    assert "was trained with model.lr = 0.05, now it is 0.5" in told
+    told = failed(["fit", "--ckpt_path", last, "--data.split_seed", "5"], capsys)
+    assert "data.split_seed = test0, now it is 5" in told
+    told = failed(["fit", "--ckpt_path", str(run / "best.ckpt")], capsys)
+    assert "a training goes on from the last.ckpt" in told
+
+
+def test_a_run_folder_in_use_is_not_overwritten(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "results.json").read_bytes()
+    assert "holds a run already" in failed(["fit", *SMALL, "--run_dir", str(run)], capsys)
+    assert (run / "results.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--model.hiden_dim", "3"], "Did you mean 'hidden_dim'?"),
+        (["--trainer.max_epoch", "3"], "Did you mean 'max_epochs'?"),
+        (["--model.lr", "-1"], "`lr` must lie in [0.0, inf), got -1.0."),
+        (["--model.lr", "fast"], "Got value: fast"),
+        (["--data.split", "half"], "Literal['ppnp', 'random', 'given'] (got half)"),
+        (["--data.dataset", "coraml"], "Did you mean cora_ml?"),
+        (["--data.path", "nowhere"], "nowhere"),
+        (["--data.split_seed", "test20"], "test0 to test19"),
+        (["--data.structure_noise", "1.5"], "`structure_noise` must lie in [0, 1]"),
+        (["--config", "missing.yaml"], "there is no config file missing.yaml"),
+        (["--seed_everything", "false"], "`seed_everything` must be a number"),
+        (["--ckpt_path", "missing.ckpt"], "there is no checkpoint missing.ckpt"),
+    ],
+)
+def test_a_wrong_option_gets_a_few_words_that_help(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in failed(["fit", *argv], capsys)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("modle: {}", "has no section 'modle'"),
+        ("model: {init_args: {hiden_dim: 3}}", "Did you mean 'hidden_dim'?"),
+        ("trainer: {max_epoch: 3}", "Did you mean 'max_epochs'?"),
+        ("model: [", "bad.yaml is not valid YAML"),
+        ("just text", "must hold sections"),
+    ],
+)
+def test_a_wrong_config_names_the_file_or_the_key(
+    content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.yaml").write_text(content)
+    assert words in failed(["fit", "--config", "bad.yaml"], capsys)
+
+
+def test_last_without_a_checkpoint_starts_from_the_beginning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fit", *SMALL, "--ckpt_path", "last", "--run_dir", "c"]) == 0
+    captured = capsys.readouterr()
+    assert "starting from the beginning" in captured.err
+    assert "epochs         6" in captured.out

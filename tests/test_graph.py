@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.graph import Graph
+
+
+def csr(dense: Any) -> torch.Tensor:
+    return torch.as_tensor(dense, dtype=torch.float32).to_sparse_csr()
+
+
+PATH = csr([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+
+
+def path_graph(**changes: Any) -> Graph:
+    """Three nodes in a row."""
+    fields: dict[str, Any] = {
+        "x": torch.ones(3, 2),
+        "adjacency": PATH,
+        "y": torch.tensor([0, 1, -1]),
+        "class_names": ("no", "yes"),
+    }
+    return Graph(**(fields | changes))
+
+
+def index(*nodes: int) -> torch.Tensor:
+    return torch.tensor(nodes, dtype=torch.int64)
+
+
+def unsorted_csr() -> torch.Tensor:
+    crow, col = torch.tensor([0, 1, 3, 4]), torch.tensor([1, 2, 0, 1])
+    return torch.sparse_csr_tensor(crow, col, torch.ones(4), (3, 3), check_invariants=False)
+
+
+def duplicate_csr() -> torch.Tensor:
+    crow, col = torch.tensor([0, 2, 4, 4]), torch.tensor([1, 1, 0, 0])
+    return torch.sparse_csr_tensor(crow, col, torch.ones(4), (3, 3), check_invariants=False)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "dense adjacency": (
+        {"adjacency": PATH.to_dense()},
+        "Graph.adjacency must be a square sparse CSR tensor, "
+        "got layout torch.strided and shape (3, 3).",
+    ),
+    "oblong adjacency": (
+        {"adjacency": csr([[0, 1, 0], [1, 0, 0]])},
+        "Graph.adjacency must be a square sparse CSR tensor, "
+        "got layout torch.sparse_csr and shape (2, 3).",
+    ),
+    "integer adjacency": (
+        {"adjacency": torch.tensor([[0, 1], [1, 0]]).to_sparse_csr()},
+        "Graph.adjacency must be floating, got torch.int64.",
+    ),
+    "weights": (
+        {"adjacency": csr([[0, 1, 0], [1, 0, 2.5], [0, 2.5, 0]])},
+        "Graph.adjacency must hold ones only (unweighted), got 2.5.",
+    ),
+    "unsorted columns": (
+        {"adjacency": unsorted_csr()},
+        "Graph.adjacency must have sorted columns and no duplicate entry in a row",
+    ),
+    "duplicate entries": (
+        {"adjacency": duplicate_csr()},
+        "Graph.adjacency must have sorted columns and no duplicate entry in a row",
+    ),
+    "self-loops": (
+        {"adjacency": csr([[0, 1, 0], [1, 1, 0], [0, 0, 1]])},
+        "Graph.adjacency must have no self-loops, got 2, the first at node 1.",
+    ),
+    "one direction": (
+        {"adjacency": csr([[0, 1, 0], [0, 0, 1], [0, 1, 0]])},
+        "Graph.adjacency must be symmetric (undirected), got an edge in one direction only.",
+    ),
+    "one direction each, as many in each row as in each column": (
+        {"adjacency": csr([[0, 1, 0], [0, 0, 1], [1, 0, 0]])},
+        "Graph.adjacency must be symmetric (undirected), got an edge in one direction only.",
+    ),
+    "rows of x": (
+        {"x": torch.ones(4, 2)},
+        "Graph.x must be [N, F] with N=3 and F >= 1, got (4, 2).",
+    ),
+    "x without columns": (
+        {"x": torch.ones(3, 0)},
+        "Graph.x must be [N, F] with N=3 and F >= 1, got (3, 0).",
+    ),
+    "flat x": ({"x": torch.ones(3)}, "Graph.x must be [N, F] with N=3 and F >= 1, got (3,)."),
+    "layout of x": (
+        {"x": torch.ones(3, 2).to_sparse()},
+        "Graph.x must be dense or sparse CSR, got layout torch.sparse_coo.",
+    ),
+    "type of x": (
+        {"x": torch.ones(3, 2, dtype=torch.int32)},
+        "Graph.x must be floating, got torch.int32.",
+    ),
+    "dense NaN": (
+        {"x": torch.tensor([[1.0], [float("nan")], [float("inf")]])},
+        "Graph.x must be finite, got 2 NaN or infinite value(s).",
+    ),
+    "sparse NaN": (
+        {"x": csr([[0.0, 1.0], [float("nan"), 0.0], [0.0, 0.0]])},
+        "Graph.x must be finite, got 1 NaN or infinite value(s).",
+    ),
+    "type of y": (
+        {"y": torch.tensor([0, 1, 1], dtype=torch.int32)},
+        "Graph.y must be int64 of shape [3], got torch.int32 of shape (3,).",
+    ),
+    "length of y": (
+        {"y": torch.tensor([0, 1])},
+        "Graph.y must be int64 of shape [3], got torch.int64 of shape (2,).",
+    ),
+    "class too large": (
+        {"y": torch.tensor([0, 1, 2])},
+        "Graph.y must lie in [-1, 2) (one class name per class), got 0 to 2.",
+    ),
+    "class too small": (
+        {"y": torch.tensor([0, -2, 1])},
+        "Graph.y must lie in [-1, 2) (one class name per class), got -2 to 1.",
+    ),
+    "class names": (
+        {"class_names": ("no", "no")},
+        "Graph.class_names must be unique, got ('no', 'no').",
+    ),
+    "number of ids": (
+        {"node_ids": np.array(["a", "b"])},
+        "Graph.node_ids must hold one id per node (3 nodes), got shape (2,).",
+    ),
+    "repeated ids": (
+        {"node_ids": np.array(["a", "b", "a"])},
+        "Graph.node_ids must be unique, got duplicates.",
+    ),
+    "type of an index": (
+        {"val_index": torch.tensor([0.0])},
+        "Graph.val_index must be int64 of shape [M], got torch.float32 of shape (1,).",
+    ),
+    "shape of an index": (
+        {"train_index": torch.tensor([[0]])},
+        "Graph.train_index must be int64 of shape [M], got torch.int64 of shape (1, 1).",
+    ),
+    "index too large": (
+        {"test_index": index(0, 3)},
+        "Graph.test_index must lie in [0, 3), got 0 to 3.",
+    ),
+    "index too small": (
+        {"train_index": index(-1)},
+        "Graph.train_index must lie in [0, 3), got -1 to -1.",
+    ),
+    "unlabelled index": (
+        {"val_index": index(0, 2)},
+        "Graph.val_index must hold labelled nodes only, got node 2 (y = -1).",
+    ),
+    "overlap": (
+        {"train_index": index(0), "test_index": index(1, 0)},
+        "Graph.train_index, val_index and test_index must not overlap or repeat, "
+        "got node 0 2 times.",
+    ),
+    "repeat": (
+        {"train_index": index(1, 1)},
+        "Graph.train_index, val_index and test_index must not overlap or repeat, "
+        "got node 1 2 times.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_field_is_an_error_that_names_field_expectation_and_value(case: str) -> None:
+    changes, message = WRONG[case]
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        path_graph(**changes)
+    assert isinstance(error.value, InputError)
+
+
+def test_counts_are_those_of_the_tensors(six_nodes: Graph) -> None:
+    counts = (six_nodes.num_nodes, six_nodes.num_edges, six_nodes.num_features)
+    assert counts == (6, 5, 4)
+    assert six_nodes.num_classes == 2
+    assert repr(six_nodes) == "Graph(6 nodes, 5 edges, 4 sparse features, 2 classes, cpu)"
+
+
+def test_nodes_are_numbered_from_zero_unless_ids_are_given() -> None:
+    ids = path_graph().node_ids
+    assert ids is not None
+    assert ids.tolist() == [0, 1, 2]
+
+
+def test_class_names_become_a_tuple_of_texts() -> None:
+    assert path_graph(class_names=[3, "b"]).class_names == ("3", "b")
+
+
+def test_a_graph_without_edges_is_fine() -> None:
+    graph = path_graph(adjacency=csr(torch.zeros(3, 3)))
+    assert graph.num_edges == 0
+
+
+@pytest.mark.parametrize("field", ["x", "y", "train_index", "node_ids", "class_names"])
+def test_a_graph_is_frozen(six_nodes: Graph, field: str) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(six_nodes, field, None)
+
+
+def test_moving_to_the_same_device_gives_the_graph_itself(six_nodes: Graph) -> None:
+    assert six_nodes.to("cpu") is six_nodes
+    assert six_nodes.to(torch.device("cpu")) is six_nodes
+
+
+def test_moving_moves_every_tensor_and_leaves_the_rest(six_nodes: Graph) -> None:
+    moved = six_nodes.to("meta")
+    for name in ("x", "adjacency", "y", "train_index", "val_index", "test_index"):
+        assert getattr(moved, name).device.type == "meta", name
+        assert getattr(six_nodes, name).device.type == "cpu", name
+    assert moved.x.layout == moved.adjacency.layout == torch.sparse_csr
+    assert moved.node_ids is six_nodes.node_ids
+    assert moved.class_names == six_nodes.class_names
+
+
+def test_moving_without_a_split_leaves_it_out() -> None:
+    assert path_graph().to("meta").train_index is None
+
+
+def test_neither_moving_nor_splitting_validates_the_graph_again(
+    six_nodes: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("validated again")
+
+    for name in ("__post_init__", "_check_adjacency", "_check_features", "_check_labels"):
+        monkeypatch.setattr(Graph, name, refuse)
+    six_nodes.to("meta")
+    six_nodes.with_split(index(0), index(1), index(2))
+
+
+def test_with_split_leaves_the_old_graph_alone_and_shares_its_tensors(six_nodes: Graph) -> None:
+    split = six_nodes.with_split(index(1), index(2), index())
+    assert split.train_index is not None
+    assert six_nodes.train_index is not None
+    assert split.train_index.tolist() == [1]
+    assert six_nodes.train_index.tolist() == [0, 3]
+    assert split.x is six_nodes.x
+
+
+def test_with_split_takes_any_integer_type(six_nodes: Graph) -> None:
+    split = six_nodes.with_split(index(1).to(torch.int32), index(2).to(torch.uint8), index())
+    assert split.train_index is not None
+    assert split.train_index.dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((index(0), index(0), index(1)), "must not overlap or repeat, got node 0 2 times."),
+        ((index(0), index(1), index(6)), "Graph.test_index must lie in [0, 6), got 6 to 6."),
+        ((index(0), index(5), index(1)), "Graph.val_index must hold labelled nodes only"),
+        (
+            (index(0).bool(), index(1), index(2)),
+            "Graph.train_index must hold node numbers, got torch.bool; "
+            "`mask.nonzero().flatten()` turns a mask into numbers.",
+        ),
+        (
+            (index(0), index(1).float(), index(2)),
+            "Graph.val_index must hold node numbers, got torch.float32",
+        ),
+    ],
+)
+def test_with_split_checks_the_index_sets(
+    six_nodes: Graph, parts: tuple[torch.Tensor, torch.Tensor, torch.Tensor], message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        six_nodes.with_split(*parts)
+
+
+def test_sparse_features_stay_sparse_and_dense_ones_dense() -> None:
+    features = np.array([[0, 2.5], [0, 0], [1, 0]])
+    adjacency = sp.csr_array(PATH.to_dense().numpy())
+    sparse = Graph.from_scipy(sp.coo_array(features), adjacency, [0, 1, 0])
+    dense = Graph.from_scipy(features, adjacency, [0, 1, 0])
+    assert sparse.x.layout == torch.sparse_csr
+    assert dense.x.layout == torch.strided
+    assert sparse.x.dtype == dense.x.dtype == torch.float32
+    assert torch.equal(sparse.x.to_dense(), dense.x)
+    assert torch.equal(dense.x, torch.from_numpy(features).float())
+
+
+def test_from_scipy_keeps_the_adjacency_with_small_indices() -> None:
+    graph = Graph.from_scipy(np.ones((3, 1)), sp.csr_array(PATH.to_dense().numpy()), [0, 1, 0])
+    assert torch.equal(graph.adjacency.to_dense(), PATH.to_dense())
+    assert graph.adjacency.col_indices().dtype == torch.int32
+    assert graph.adjacency.crow_indices().dtype == torch.int32
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"), [([0, 2, -1], ("0", "1", "2")), ([-1, -1, -1], ()), ([0, 0, 0], ("0",))]
+)
+def test_classes_are_named_by_number_unless_names_are_given(
+    labels: list[int], names: tuple[str, ...]
+) -> None:
+    graph = Graph.from_scipy(np.ones((3, 1)), sp.csr_array(PATH.to_dense().numpy()), labels)
+    assert graph.class_names == names
+
+
+def test_from_scipy_sorts_columns_without_touching_the_callers_arrays() -> None:
+    indices, data = np.array([1, 2, 0, 1]), np.array([5.0, 7.0, 6.0, 8.0])
+    features = sp.csr_array((data, indices, np.array([0, 1, 3, 4])), shape=(3, 3))
+    before = copy.deepcopy((indices, data))
+    graph = Graph.from_scipy(features, sp.csr_array(PATH.to_dense().numpy()), [0, 1, 0])
+    assert graph.x.to_dense().tolist() == [[0, 5, 0], [6, 0, 7], [0, 8, 0]]
+    np.testing.assert_array_equal(features.indices, before[0])
+    np.testing.assert_array_equal(features.data, before[1])
+
+
+@pytest.mark.parametrize("which", ["features", "adjacency"])
+def test_duplicate_entries_are_an_error_that_says_what_mends_them(which: str) -> None:
+    ones, indptr = np.ones(4, dtype=np.float32), np.array([0, 2, 4, 4])
+    doubled = sp.csr_array((ones, np.array([1, 1, 0, 0]), indptr), shape=(3, 3))
+    simple = sp.csr_array(PATH.to_dense().numpy())
+    arguments: dict[str, Any] = {"features": simple, "adjacency": simple} | {which: doubled}
+    message = f"`{which}` must have no duplicate entry in a row, got some; SciPy's sum_duplicates()"
+    with pytest.raises(InputError, match=re.escape(message)):
+        Graph.from_scipy(**arguments, labels=[0, 1, 0])
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0, float("nan")], ["0", "1", "0"], [True, False, True]])
+def test_labels_that_are_no_whole_numbers_are_refused(labels: list[Any]) -> None:
+    with pytest.raises(InputError, match="`labels` must be whole numbers, got "):
+        Graph.from_scipy(np.ones((3, 1)), sp.csr_array(PATH.to_dense().numpy()), labels)
+
+
+def test_floating_types_other_than_float32_are_kept() -> None:
+    graph = path_graph(x=torch.ones(3, 2, dtype=torch.float64), adjacency=PATH.double())
+    assert graph.x.dtype == graph.adjacency.dtype == torch.float64

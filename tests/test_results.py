@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from pamt_lightning import results
+from pamt_lightning.graph import Graph
+from pamt_lightning.results import (
+    environment,
+    peak_memory_mb,
+    percent,
+    print_table,
+    write_predictions,
+    write_results,
+)
+from pamt_lightning.version import __version__
+
+ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
+
+
+def odd_graph(class_names: tuple[str, ...] = ("yes, sir", "nö", "c")) -> Graph:
+    nothing = sp.csr_array((6, 6), dtype=np.float32)
+    return Graph.from_scipy(np.ones((6, 1)), nothing, [-1] * 6, class_names, np.array(ODD_IDS))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("rows_at_once", [20_000, 4, 1])
+def test_predictions_come_back_with_odd_ids_and_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(results, "_ROWS_AT_ONCE", rows_at_once)
+    probs = torch.softmax(torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), dim=1)
+    path = tmp_path / "predictions.csv"
+    write_predictions(path, odd_graph(), probs)
+    rows = rows_of(path)
+    assert list(rows[0]) == ["node_id", "class", "probability", "p_yes, sir", "p_nö", "p_c"]
+    assert [row["node_id"] for row in rows] == ODD_IDS
+    names = odd_graph().class_names
+    assert [row["class"] for row in rows] == [names[c] for c in probs.argmax(1)]
+    written = np.array([[float(row[f"p_{name}"]) for name in names] for row in rows])
+    np.testing.assert_allclose(written, probs.numpy(), rtol=0, atol=6e-7)
+    best = [float(row["probability"]) for row in rows]
+    np.testing.assert_array_equal(best, written.max(axis=1))
+
+
+def test_rounding_never_changes_the_predicted_class(tmp_path: Path) -> None:
+    probs = torch.tensor([[0.4999999, 0.5000001]], dtype=torch.float64).repeat(6, 1)
+    write_predictions(tmp_path / "p.csv", odd_graph(("first", "second")), probs)
+    assert {row["class"] for row in rows_of(tmp_path / "p.csv")} == {"second"}
+
+
+def test_numbers_are_short(tmp_path: Path) -> None:
+    probs = torch.full((6, 3), 1 / 3)
+    write_predictions(tmp_path / "p.csv", odd_graph(), probs)
+    row = rows_of(tmp_path / "p.csv")[0]
+    assert row["probability"] == row["p_c"] == "0.333333"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.7938, "79.38 %"), (1.0, "100.00 %"), (0.0, "0.00 %"), (0.123456, "12.35 %"), (None, None)],
+)
+def test_a_share_is_printed_as_percent(share: float | None, text: str | None) -> None:
+    assert percent(share) == text
+
+
+def test_a_table_is_aligned_and_leaves_missing_values_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("test accuracy", "79.38 %"), ("structure noise", None), ("epochs", "200")]
+    print_table("Result", rows)
+    expected = "Result\n  test accuracy  79.38 %\n  epochs         200\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_a_table_without_rows_is_its_title(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("Result", [("noise", None)])
+    assert capsys.readouterr().out == "Result\n"
+
+
+def test_results_come_back_as_json(tmp_path: Path) -> None:
+    record = {"test_acc": 0.5, "name": "ünï", "none": None, "sizes": {"nodes": 3}}
+    write_results(tmp_path / "results.json", record | {"path": Path("a/b")})
+    loaded = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert loaded == record | {"path": str(Path("a/b"))}
+
+
+def test_the_environment_names_versions_and_threads() -> None:
+    facts = environment()
+    assert facts["pamt-lightning"] == __version__
+    assert facts["threads"] == 1
+    assert str(facts["torch"]).split("+")[0] == torch.__version__.split("+")[0]
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_is_that_of_the_process_in_megabytes() -> None:
+    status = Path("/proc/self/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    expected = int(line.split()[1]) * 1024 / 1e6
+    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+
+
+def test_peak_memory_is_unknown_where_the_system_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert peak_memory_mb() is None
