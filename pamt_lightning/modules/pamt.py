@@ -104,7 +104,7 @@ class PAMTModule(NodeClassificationModule):
         representation: Representation = "softmax",
         mask_temperature: float = 1.0,
         mask_floor: float = 0.0,
-        mask_normalization: MaskNormalization = "none",
+        mask_normalization: MaskNormalization = "sym",
         reset_labelled: bool = True,
         adaptive_weighting: bool = False,
         inference: Literal["structure", "mask"] = "structure",
