@@ -57,6 +57,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "Graph.adjacency must be a square sparse CSR tensor, "
         "got layout torch.sparse_csr and shape (2, 3).",
     ),
+    "stacked adjacency": (
+        {"adjacency": torch.ones(3, 3, 3).to_sparse_csr()},
+        "Graph.adjacency must be a square sparse CSR tensor, "
+        "got layout torch.sparse_csr and shape (3, 3, 3).",
+    ),
     "integer adjacency": (
         {"adjacency": torch.tensor([[0, 1], [1, 0]]).to_sparse_csr()},
         "Graph.adjacency must be floating, got torch.int64.",

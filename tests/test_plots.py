@@ -123,7 +123,8 @@ def test_reliability_shows_the_accuracy_and_number_of_each_bin(axes: list[Any]) 
 
 def test_the_number_of_bins_can_be_chosen(axes: list[Any]) -> None:
     reliability_image(np.array([0.3, 0.6]), np.array([True, False]), num_bins=2)
-    assert [bar.get_width() for bar in axes[0].patches] == [0.5, 0.5]
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes[0].patches]
+    assert bars == [(0.0, 0.5), (0.5, 0.5)]
 
 
 @pytest.mark.parametrize("size", [0, 1])

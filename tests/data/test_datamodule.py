@@ -160,8 +160,13 @@ def test_the_published_split_gets_all_its_sizes(
     assert indices(data) == parts(ppnp_split(cora_like.labels, VALIDATION_SEEDS[3], *sizes))
 
 
-def test_ms_academic_has_more_known_nodes() -> None:
-    assert DATASETS["ms_academic"].num_known == 5000
+def test_ms_academic_has_more_known_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = synthetic_graph(5100, 15, 50, seed=1)
+    monkeypatch.setattr(module, "locate", lambda *_, **__: None)
+    monkeypatch.setattr(module, "read_dataset", lambda *_: raw)
+    data = GraphDataModule("ms_academic")
+    data.setup("fit")
+    assert [len(part) for part in indices(data)] == [300, 500, 100]
 
 
 def test_the_number_of_known_nodes_may_not_be_zero(cora_like: RawGraph) -> None:
@@ -329,11 +334,12 @@ def test_classes_are_numbered_as_the_trained_model_does(folder: Path) -> None:
     assert data.raw.labels.tolist() == [0, 1, -1, 0, 1]
 
 
-def test_expected_classes_count_after_setup_too() -> None:
-    data = ready()
-    before = data.graph.y.clone()
+@pytest.mark.parametrize("stage", ["fit", "predict"])
+def test_expected_classes_count_after_setup_too(stage: str) -> None:
+    data = ready(stage)
+    before = data.graph_on(torch.device("cpu")).y
     data.expect_classes(["class_2", "class_1", "class_0"])
-    data.setup("fit")
+    data.setup(stage)
     assert torch.equal(data.graph.y, 2 - before)
     assert torch.equal(data.graph_on(torch.device("cpu")).y, 2 - before)
 

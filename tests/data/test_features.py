@@ -27,3 +27,10 @@ def test_very_large_and_very_small_rows_are_normalised_too(kind: str, size: floa
     result = l1_normalize(sp.csr_array(rows) if kind == "sparse" else rows)
     dense = result.toarray() if isinstance(result, sp.csr_array) else result
     np.testing.assert_allclose(dense, np.full((1, 4), 0.25), rtol=1e-6)
+
+
+def test_stored_zeros_stay_zeros() -> None:
+    stored = sp.csr_array((np.zeros(2, dtype=np.float32), [0, 2], [0, 2, 2]), shape=(2, 3))
+    result = l1_normalize(stored)
+    assert isinstance(result, sp.csr_array)
+    assert result.toarray().tolist() == [[0, 0, 0], [0, 0, 0]]

@@ -98,6 +98,7 @@ def test_the_largest_eigenvalue_is_one_and_degrees_make_its_vector(six_nodes: Gr
 def test_row_indices_name_the_row_of_each_entry(small_graph: Graph) -> None:
     rows, _ = small_graph.adjacency.to_dense().nonzero(as_tuple=True)
     assert torch.equal(row_indices(small_graph.adjacency).long(), rows)
+    assert row_indices(small_graph.adjacency).dtype == torch.int32
 
 
 def test_row_indices_skip_empty_rows() -> None:
@@ -139,7 +140,7 @@ WRONG_MATRICES = [
     (torch.zeros(2, 2), "got layout torch.strided and shape (2, 2)."),
     (torch.zeros(2, 2).to_sparse(), "got layout torch.sparse_coo and shape (2, 2)."),
     (torch.zeros(2, 3).to_sparse_csr(), "got layout torch.sparse_csr and shape (2, 3)."),
-    (torch.zeros(1, 2, 2).to_sparse_csr(), "got layout torch.sparse_csr and shape (1, 2, 2)."),
+    (torch.ones(2, 2, 2).to_sparse_csr(), "got layout torch.sparse_csr and shape (2, 2, 2)."),
 ]
 
 
