@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
 from pamt_lightning.data.datamodule import GraphDataModule
@@ -45,11 +45,9 @@ def run(argv: list[str]) -> int:
     data.setup("fit")
     options = {"hidden_dim": args.hidden_dim, "dropout": args.dropout}
     loop, trainer = [], []
-    for done in range(args.rounds):
-        print(f"\rround {done + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
+    for _ in tqdm(range(args.rounds), "rounds", leave=False, disable=None):
         loop.append(_plain_loop(data, args.epochs, options))
         trainer.append(_trainer(data, args.epochs, options))
-    print(file=sys.stderr)
     plain_ms, trainer_ms = (1e3 * statistics.median(t) for t in (loop, trainer))
     ratios = [t / p for t, p in zip(trainer, loop, strict=True)]
     figures = {

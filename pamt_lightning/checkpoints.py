@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from pamt_lightning.callbacks.stopping import BEST, LAST
 from pamt_lightning.errors import CheckpointError
 
+# Where files are found and how often figures are logged is no part of what is computed.
+_MAY_CHANGE = ("root", "offline", "log_every_n_epochs")
 _FILLED_IN_FROM_DATA = ("num_features", "num_classes")
 
 
@@ -68,6 +71,32 @@ def data_state(checkpoint: dict[str, Any]) -> dict[str, Any]:
     """What the checkpoint knows of its data: class names, number of nodes, hashes."""
     state: dict[str, Any] = checkpoint.get("GraphDataModule", {})
     return state
+
+
+def check_resumed_options(
+    file: Path,
+    checkpoint: dict[str, Any],
+    model_options: Mapping[str, Any],
+    data_options: Mapping[str, Any],
+) -> None:
+    """Refuse other options: the run would be neither the old one nor a new one."""
+    if not is_resumable(checkpoint):
+        raise CheckpointError(
+            f"{file} is for test and predict; a training goes on from the {LAST} beside it."
+        )
+    there = {
+        "model": model_config(checkpoint, with_sizes=True)["init_args"],
+        "data": data_config(checkpoint),
+    }
+    here = {"model": model_options, "data": data_options}
+    for section, options in there.items():
+        for name, old in options.items():
+            new = here[section].get(name)
+            if new != old and name not in _MAY_CHANGE:
+                raise CheckpointError(
+                    f"{file} was trained with {section}.{name} = {old}, now it is {new}. "
+                    "Go on with the same options, or start a new run without --ckpt_path."
+                )
 
 
 def _plain(hparams: dict[str, Any]) -> dict[str, Any]:

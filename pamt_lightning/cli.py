@@ -18,10 +18,10 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
 from pamt_lightning.callbacks.stopping import BEST, LAST
 from pamt_lightning.checkpoints import (
+    check_resumed_options,
     data_config,
     data_state,
     find_checkpoint,
-    is_resumable,
     load_checkpoint,
     model_config,
 )
@@ -214,8 +214,10 @@ class PamtCLI(LightningCLI):
             self.run_folder = (
                 self.checkpoint_path.parent if self.checkpoint_path else new_version(folder)
             )
-        if self.checkpoint is not None:
-            self._check_resumed_config()
+        if self.checkpoint is not None and self.checkpoint_path is not None:
+            check_resumed_options(
+                self.checkpoint_path, self.checkpoint, self.model.hparams, self.datamodule.hparams
+            )
 
     def _resume_from(self, folder: Path | None) -> None:
         if folder is None:
@@ -231,30 +233,6 @@ class PamtCLI(LightningCLI):
             noise += f"_seed{data.noise_seed}"
         seed = int(self._get(self.config, "seed_everything"))
         return run_name(data.dataset_name, self.model.method, data.split_seed, seed, noise)
-
-    def _check_resumed_config(self) -> None:
-        """A resumed run with other options would be neither the old run nor a new one."""
-        assert self.checkpoint is not None
-        if not is_resumable(self.checkpoint):
-            raise CheckpointError(
-                f"{self.checkpoint_path} is for test and predict; a training goes on from the "
-                f"{LAST} beside it."
-            )
-        there = {
-            "model": model_config(self.checkpoint, with_sizes=True)["init_args"],
-            "data": data_config(self.checkpoint),
-        }
-        here = {"model": dict(self.model.hparams), "data": dict(self.datamodule.hparams)}
-        for section, options in there.items():
-            for name, old in options.items():
-                new = here[section].get(name)
-                # Where the files are found is no part of what is computed from them.
-                if new != old and name not in ("root", "offline", "log_every_n_epochs"):
-                    raise CheckpointError(
-                        f"{self.checkpoint_path} was trained with {section}.{name} = {old}, now it "
-                        f"is {new}. Go on with the same options, or start a new run without "
-                        "--ckpt_path."
-                    )
 
     def _tensorboard_logger(self) -> TensorBoardLogger:
         assert self.run_folder is not None
@@ -347,7 +325,6 @@ def silence() -> None:
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
 
 def run(command: str, args: list[str]) -> int:

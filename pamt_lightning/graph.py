@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -264,13 +265,16 @@ def _csr_tensor(matrix: sp.csr_array, name: str) -> Tensor:
         )
     # 32-bit indices halve the traffic of every product; SciPy picks 64 bit only when it must.
     kind = np.int32 if max(matrix.nnz, *matrix.shape) < np.iinfo(np.int32).max else np.int64
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr.astype(kind)),
-        torch.from_numpy(matrix.indices.astype(kind)),
-        torch.from_numpy(matrix.data.astype(np.float32)),
-        matrix.shape,
-        check_invariants=True,
-    )
+    with warnings.catch_warnings():
+        # Said once per process of every CSR tensor; what we use of them is tested.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(kind)),
+            torch.from_numpy(matrix.indices.astype(kind)),
+            torch.from_numpy(matrix.data.astype(np.float32)),
+            matrix.shape,
+            check_invariants=True,
+        )
 
 
 def _scipy_csr(tensor: Tensor) -> sp.csr_array:

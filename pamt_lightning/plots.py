@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -37,7 +38,7 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
     figure, axes = _new_figure(size + 0.8, size)
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     shown = axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
-    names = [_shortened(name) for name in class_names]
+    names = [_shortened(name) for name in _without_common_folder(class_names)]
     axes.set_xticks(range(num_classes), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(num_classes), names)
     axes.set_xlabel("predicted class")
@@ -81,10 +82,12 @@ def reliability_image(
         mean_confidence[filled], accuracy[filled], "o", color="black", ms=4, label="mean of bin"
     )
     for x, y, n in zip(left + 0.5 / num_bins, accuracy[filled], count[filled], strict=True):
-        axes.text(x, min(y + 0.02, 0.97), f"{n:,}", ha="center", fontsize=7)
+        inside = y > 0.1
+        height, colour = (y - 0.03, "white") if inside else (y + 0.02, "black")
+        axes.text(x, height, f"{n:,}", ha="center", va="center", fontsize=7, color=colour)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
     axes.set_title(f"Reliability on the test nodes, calibration error {error:.3f}")
-    axes.legend(loc="upper left", frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return _render(figure)
 
 
@@ -104,7 +107,12 @@ def _render(figure: Any) -> npt.NDArray[np.uint8]:
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
+def _without_common_folder(names: Sequence[str]) -> list[str]:
+    # "Artificial_Intelligence/Machine_Learning/Theory" and its like differ in the last part only.
+    start = os.path.commonprefix(list(names)).rfind("/") + 1
+    return [name[start:] for name in names]
+
+
 def _shortened(name: str) -> str:
-    # Long names share their beginning ("Artificial_Intelligence/Machine_Learning/Theory").
     short = name if len(name) <= _LONGEST_NAME else "…" + name[-(_LONGEST_NAME - 1) :]
     return short.replace("$", r"\$")  # else what is between two dollar signs is a formula

@@ -1,7 +1,6 @@
 """Every config that is shipped is complete, parses, and says what the paper's table says."""
 
 import inspect
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,11 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
 # hidden, α, wd, lr, β, K, dropout, t_u: table "Hyper-parameters of PAMT on each dataset"
 PAPER = {
     "cora_ml": (128, 0.10, 0.025, 0.05, 0.50, 10, 0.20, 30),
-    "citeseer": (128, 0.15, 0.055, 0.10, 0.25, 10, 0.15, 20),
+    "citeseer": (128, 0.15, 0.055, 0.10, 0.25, 10, 0.15, 20),  # wd: see DEVIATIONS
     "pubmed": (128, 0.10, 0.015, 0.10, 0.10, 10, 0.35, 10),
     "ms_academic": (256, 0.10, 0.010, 0.05, 0.10, 10, 0.35, 10),
 }
+DEVIATIONS = {"citeseer": {"weight_decay": 0.01}}  # each with its reason in the file
 _COLUMNS = (
     *("hidden_dim", "alpha", "weight_decay", "lr", "momentum"),
     *("num_steps", "dropout", "refresh_interval"),
@@ -62,7 +62,9 @@ def test_every_argument_of_the_method_is_written_out(path: Path) -> None:
 def test_values_are_those_of_the_paper(name: str) -> None:
     path = next(path for path in CONFIGS if path.stem == name)
     options = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["init_args"]
-    assert tuple(options[column] for column in _COLUMNS) == PAPER[name]
+    expected = dict(zip(_COLUMNS, PAPER[name], strict=True)) | DEVIATIONS.get(name, {})
+    assert {column: options[column] for column in _COLUMNS} == expected
+    assert path.read_text(encoding="utf-8").count("Deviation:") == len(DEVIATIONS.get(name, {}))
 
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,4 +76,4 @@ def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -
         shown.append(flat(yaml.safe_load(capsys.readouterr().out)))
     written = flat(yaml.safe_load(synthetic.read_text(encoding="utf-8")))
     for key in written.keys() - {"data.dataset", "data.split"}:
-        assert json.dumps(shown[0].get(key, written[key])) == json.dumps(shown[1][key]), key
+        assert shown[0][key] == shown[1][key], key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +31,7 @@ _NPZ = re.compile(r"\.npz$", re.IGNORECASE)
 SplitName = Literal["ppnp", "random", "given"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class SyntheticOptions:
     """Arguments of the synthetic graph; see `pamt_lightning.data.synthetic.synthetic_graph`.
 
@@ -55,6 +56,9 @@ class SyntheticOptions:
     degree_exponent: float = 3.0
     words_per_node: float = 20.0
     seed: int = 0
+
+
+DEFAULT_SYNTHETIC = SyntheticOptions()
 
 
 class FullBatch:
@@ -114,7 +118,7 @@ class GraphDataModule(pl.LightningDataModule):
         normalize_features: bool = True,
         structure_noise: float | None = None,
         noise_seed: int = 0,
-        synthetic: SyntheticOptions | None = None,
+        synthetic: SyntheticOptions = DEFAULT_SYNTHETIC,
     ) -> None:
         super().__init__()
         if dataset is not None and path is not None:
@@ -123,7 +127,7 @@ class GraphDataModule(pl.LightningDataModule):
         path, split_path = path and str(path), split_path and str(split_path)
         roots = [] if root is None else [root] if isinstance(root, (str, Path)) else list(root)
         root = [str(r) for r in roots]
-        self._synthetic_options = synthetic or SyntheticOptions()
+        self._synthetic_options = synthetic
         synthetic_values = asdict(self._synthetic_options)
         self.save_hyperparameters(ignore=["synthetic"])
         self.hparams["root"] = root
@@ -151,6 +155,7 @@ class GraphDataModule(pl.LightningDataModule):
         self._graph: Graph | None = None
         self._on_device: Graph | None = None
         self._expected_classes: tuple[str, ...] | None = None
+        self._fingerprint = ""
 
     @property
     def dataset_name(self) -> str:
@@ -213,6 +218,7 @@ class GraphDataModule(pl.LightningDataModule):
             parts = (self.split.train, self.split.val, self.split.test)
             self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
             self._on_device = None
+            self._fingerprint = _fingerprint(self._graph)
 
     def train_dataloader(self) -> FullBatch:
         """The whole graph, once per epoch."""
@@ -249,6 +255,7 @@ class GraphDataModule(pl.LightningDataModule):
             "class_names": list(self.graph.class_names),
             "num_nodes": self.graph.num_nodes,
             "hashes": dict(self.raw.hashes),
+            "fingerprint": self._fingerprint,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -321,6 +328,16 @@ class GraphDataModule(pl.LightningDataModule):
             val,
             class_names=graph.class_names,
         )
+
+
+def _fingerprint(graph: Graph) -> str:
+    """A hash of edges, labels and split: changes with any seed or noise that made them."""
+    digest = hashlib.sha256()
+    arrays = (graph.adjacency.col_indices(), graph.y, graph.train_index, graph.val_index)
+    for array in arrays:
+        if array is not None:
+            digest.update(array.numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _count_or_share(value: int | float) -> int | float:

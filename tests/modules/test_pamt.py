@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
-from pamt_lightning.data.datamodule import FullBatch
+from pamt_lightning.data.datamodule import FullBatch, SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import one_hot_rows, propagate
 from tests.modules.helpers import quiet_trainer, small_data, small_model
@@ -167,7 +167,7 @@ def test_predictions_are_distributions_also_over_the_mask() -> None:
     probs = [m.predict_nodes(m.prepare(data.graph)).probs for m in (by_structure, by_mask)]
     for p in probs:
         torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
-    assert not torch.allclose(*probs)
+    assert not torch.allclose(probs[0], probs[1])
 
 
 @pytest.mark.parametrize("normalization", ["none", "row", "sym"])
@@ -183,7 +183,7 @@ def test_every_way_to_make_the_mask_trains(
 
 
 def test_it_learns_far_beyond_the_majority_class(tmp_path: Path) -> None:
-    data = small_data(synthetic=None, train=20)  # the graph of a plain `pamt fit`
+    data = small_data(synthetic=SyntheticOptions(), train=20)  # the graph of a plain `pamt fit`
     model = small_model(data, hidden_dim=32, pretrain_epochs=50, refresh_interval=20)
     trainer = quiet_trainer(tmp_path, 120)
     trainer.fit(model, datamodule=data)
