@@ -17,6 +17,7 @@ from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.modules.base import Prepared
 from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
 from pamt_lightning.results import environment
 
 _DESCRIPTION = """\
@@ -39,6 +40,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--threads", type=int, default=None, help="threads of torch")
     parser.add_argument("--output", type=Path, default=None, help="write the figures as JSON")
     args = parser.parse_args(argv)
+    for name in ("hidden_dim", "epochs", "rounds", "threads"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            parser.error(f"--{name} must be 1 or more, got {getattr(args, name)}")
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     data = GraphDataModule(dataset=args.dataset, root=args.root)
@@ -128,8 +132,6 @@ def _trainer(data: GraphDataModule, epochs: int, options: dict[str, Any]) -> flo
     """Seconds per epoch under the Trainer, with everything that `pamt fit` switches on."""
     from pytorch_lightning import Trainer
     from pytorch_lightning.loggers import TensorBoardLogger
-
-    from pamt_lightning.cli import TRAINER_DEFAULTS, silence
 
     silence()
     clock = _Clock()

@@ -13,7 +13,6 @@ from pamt_lightning.errors import CheckpointError
 
 # Where files are found and how often figures are logged is no part of what is computed.
 _MAY_CHANGE = ("root", "offline", "log_every_n_epochs")
-_FILLED_IN_FROM_DATA = ("num_features", "num_classes")
 
 
 def find_checkpoint(path: str, name: str = BEST) -> Path:
@@ -54,12 +53,16 @@ def is_resumable(checkpoint: dict[str, Any]) -> bool:
     return bool(checkpoint.get("optimizer_states"))
 
 
-def model_config(checkpoint: dict[str, Any], *, with_sizes: bool) -> dict[str, Any]:
+def model_config(checkpoint: dict[str, Any]) -> dict[str, Any]:
     """The model's section of a configuration, as it was when the checkpoint was written."""
-    hparams = _plain(checkpoint.get("hyper_parameters", {}))
-    if not with_sizes:
-        hparams = {k: v for k, v in hparams.items() if k not in _FILLED_IN_FROM_DATA}
-    return {"class_path": checkpoint["model_class"], "init_args": hparams}
+    name = str(checkpoint["model_class"])
+    if not name.startswith(f"{__package__}."):
+        # A name is imported before it can be judged; a file must not choose what is imported.
+        raise CheckpointError(
+            f"the checkpoint is of {name}, which is not of this package; "
+            "load it from Python with that class's load_from_checkpoint."
+        )
+    return {"class_path": name, "init_args": _plain(checkpoint.get("hyper_parameters", {}))}
 
 
 def data_config(checkpoint: dict[str, Any]) -> dict[str, Any]:
@@ -78,14 +81,20 @@ def check_resumed_options(
     checkpoint: dict[str, Any],
     model_options: Mapping[str, Any],
     data_options: Mapping[str, Any],
+    init_seed: int,
 ) -> None:
     """Refuse other options: the run would be neither the old one nor a new one."""
     if not is_resumable(checkpoint):
         raise CheckpointError(
             f"{file} is for test and predict; a training goes on from the {LAST} beside it."
         )
+    if str(checkpoint.get("init_seed")) != str(init_seed):
+        raise CheckpointError(
+            f"{file} was started with --seed_everything {checkpoint.get('init_seed')}, "
+            f"not {init_seed}."
+        )
     there = {
-        "model": model_config(checkpoint, with_sizes=True)["init_args"],
+        "model": model_config(checkpoint)["init_args"],
         "data": data_config(checkpoint),
     }
     here = {"model": model_options, "data": data_options}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
-import re
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.callbacks import ProgressBar
-from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
@@ -29,34 +27,26 @@ from pamt_lightning.cli_parser import (
     DESCRIPTIONS,
     Parser,
     check_config_files,
+    names_data,
     option_value,
 )
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
+from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
 from pamt_lightning.report import print_fit, print_metrics, result_record
 from pamt_lightning.results import write_predictions, write_results
-from pamt_lightning.runs import CONFIG, RESULTS, new_version, newest_with, run_name
+from pamt_lightning.runs import (
+    CONFIG,
+    RESULTS,
+    new_version,
+    newest_with,
+    run_name,
+    write_whole,
+)
 
-_NAMES_DATA = re.compile(r"--data\.(dataset|path)\b|--config\b|-c\b")
-
-
-TRAINER_DEFAULTS: dict[str, Any] = {
-    "max_epochs": 2000,
-    "devices": 1,
-    "num_sanity_val_steps": 0,  # it would cost an inference and say nothing
-    "log_every_n_steps": 1,
-    "enable_model_summary": False,
-}
-
-
-class SaveFitConfig(SaveConfigCallback):
-    """Saves config.yaml beside the run in `fit` only: a test must not overwrite it."""
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Save the effective configuration."""
-        if stage == "fit":
-            super().setup(trainer, pl_module, stage)
+# How attributes are prepared is the model's business, also on other data than it was trained on.
+_MODEL_S_DATA_OPTIONS = ("normalize_features",)
 
 
 class PamtCLI(LightningCLI):
@@ -76,8 +66,7 @@ class PamtCLI(LightningCLI):
             subclass_mode_model=True,
             trainer_defaults=dict(TRAINER_DEFAULTS),
             seed_everything_default=0,
-            save_config_callback=SaveFitConfig,
-            save_config_kwargs={"overwrite": True},
+            save_config_callback=None,  # `fit` saves it, to the run's own folder
             auto_configure_optimizers=False,
             parser_class=Parser,
             parser_kwargs={"prog": "pamt"},
@@ -114,7 +103,9 @@ class PamtCLI(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Options of stopping, and the default method."""
-        parser.add_lightning_class_args(BestStopping, "stopping")
+        # `dirpath` is the run's folder: --run_dir.
+        parser.add_class_arguments(BestStopping, "stopping", skip={"dirpath"})
+        parser.callback_keys.append("stopping")
         parser.set_defaults({"model": {"class_path": "pamt_lightning.PAMTModule"}})
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -147,9 +138,10 @@ class PamtCLI(LightningCLI):
             )
         self.checkpoint_path = find_checkpoint(named, BEST)
         self.checkpoint = load_checkpoint(self.checkpoint_path)
-        base: dict[str, Any] = {"model": model_config(self.checkpoint, with_sizes=True)}
-        if not any(_NAMES_DATA.match(arg) for arg in args):
-            base["data"] = data_config(self.checkpoint)
+        data = data_config(self.checkpoint)
+        if names_data(args):
+            data = {name: data[name] for name in _MODEL_S_DATA_OPTIONS if name in data}
+        base = {"model": model_config(self.checkpoint), "data": data}
         return ["--config", json.dumps(base), *args]
 
     # Building ----------------------------------------------------------------------------------
@@ -216,7 +208,11 @@ class PamtCLI(LightningCLI):
             )
         if self.checkpoint is not None and self.checkpoint_path is not None:
             check_resumed_options(
-                self.checkpoint_path, self.checkpoint, self.model.hparams, self.datamodule.hparams
+                self.checkpoint_path,
+                self.checkpoint,
+                self.model.hparams,
+                self.datamodule.hparams,
+                init_seed=int(self._get(self.config, "seed_everything")),
             )
 
     def _resume_from(self, folder: Path | None) -> None:
@@ -252,22 +248,26 @@ class PamtCLI(LightningCLI):
         """Train, test the kept state, and leave results.json and a table behind."""
         kwargs["ckpt_path"] = self.checkpoint_path
         kwargs["weights_only"] = True
+        stopping = self._get(self.config_init, "stopping")
+        self._save_config()
         try:
             self.trainer.fit(model, datamodule=datamodule, **kwargs)
         except SystemExit:  # Lightning's answer to Ctrl-C
-            print(
-                "\nInterrupted. The same command with --ckpt_path last goes on with "
-                f"{self.run_folder}.",
-                file=sys.stderr,
-            )
+            if self.run_folder is not None and (self.run_folder / LAST).is_file():
+                hint = f"--ckpt_path {self.run_folder} goes on with it."
+            else:
+                hint = "Nothing was saved yet."
+            print(f"\nInterrupted. {hint}", file=sys.stderr)
             raise SystemExit(130) from None
+        if not stopping.best_state and not self.trainer.fast_dev_run:  # type: ignore[attr-defined]
+            raise InputError("nothing was trained: `trainer.max_epochs` allows no epoch.")
         metrics: dict[str, float] = {}
-        if self._get(self.config, "test_after_fit"):
+        has_test = datamodule.split is not None and len(datamodule.split.test) > 0
+        if self._get(self.config, "test_after_fit") and has_test:
             tested = self.trainer.test(
                 model, datamodule=datamodule, ckpt_path=self._best_file(), verbose=False
             )
             metrics = dict(tested[0])
-        stopping = self._get(self.config_init, "stopping")
         record = result_record(
             self.trainer,
             model,
@@ -280,7 +280,18 @@ class PamtCLI(LightningCLI):
         if self.run_folder is not None and self.trainer.is_global_zero:
             write_results(self.run_folder / RESULTS, record)
         if self.trainer.is_global_zero:
-            print_fit(record, datamodule, self.run_folder)
+            board = isinstance(self.trainer.logger, TensorBoardLogger)
+            print_fit(record, datamodule, self.run_folder, board)
+
+    def _save_config(self) -> None:
+        """Save the configuration for a run like this one: anew, in a folder of its own."""
+        if self.run_folder is None or not self.trainer.is_global_zero:
+            return
+        config = self.config[self.command].clone()
+        for name in ("ckpt_path", "run_dir", "config"):
+            config.pop(name, None)
+        text = self._parser(self.command).dump(config, skip_none=False)
+        write_whole(self.run_folder / CONFIG, lambda file: print(text, end="", file=file))
 
     def _best_file(self) -> Path | None:
         file = None if self.run_folder is None else self.run_folder / BEST
@@ -320,15 +331,11 @@ class PamtCLI(LightningCLI):
             )
 
 
-def silence() -> None:
-    """Lightning's notes are for developers of training code; users get ours."""
-    for name in ("pytorch_lightning", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
-
-
 def run(command: str, args: list[str]) -> int:
     """Run one subcommand."""
     silence()
-    PamtCLI(command, args)
+    try:
+        PamtCLI(command, args)
+    except MisconfigurationException as error:  # Lightning's word for a wrong option
+        raise InputError(str(error)) from None
     return 0

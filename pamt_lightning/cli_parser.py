@@ -89,6 +89,8 @@ def check_config_files(args: list[str], sections: set[str]) -> None:
             raise InputError(f"{value} is not valid YAML: {told}") from None
         if not isinstance(content, dict):
             raise InputError(f"{value} must hold sections such as data: and model:.")
+        if "ckpt_path" in content:
+            raise InputError(f"{value}: `ckpt_path` belongs on the command line, not in a config.")
         for key in content:
             if key not in sections:
                 close = difflib.get_close_matches(str(key), sections, 1)
@@ -99,9 +101,23 @@ def check_config_files(args: list[str], sections: set[str]) -> None:
 
 def option_value(args: list[str], option: str) -> str | None:
     """The value that ``args`` give to an option, before anything is parsed."""
-    for position, arg in enumerate(args):
+    value = None
+    for position, arg in enumerate(args):  # the last one counts
         if arg == option and position + 1 < len(args):
-            return args[position + 1]
-        if arg.startswith(f"{option}="):
-            return arg.split("=", 1)[1]
-    return None
+            value = args[position + 1]
+        elif arg.startswith(f"{option}="):
+            value = arg.split("=", 1)[1]
+    return value
+
+
+def names_data(args: list[str]) -> bool:
+    """Whether the command line, or a config file on it, says which data to use."""
+    if any(re.match(r"--data\.(dataset|path)\b", arg) for arg in args):
+        return True
+    for option, value in itertools.pairwise(args):
+        if option in ("--config", "-c") and Path(value).is_file():
+            content = yaml.safe_load(Path(value).read_text(encoding="utf-8"))
+            section = content.get("data") if isinstance(content, dict) else None
+            if isinstance(section, dict) and {"dataset", "path"} & set(section):
+                return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,6 +139,14 @@ class Graph:
         graph._check_disjoint()
         return graph
 
+    def fingerprint(self) -> str:
+        """A hash of edges, labels and split: another seed or noise gives another one."""
+        digest = hashlib.sha256()
+        for array in (self.adjacency.col_indices(), self.y, self.train_index, self.val_index):
+            if array is not None:
+                digest.update(array.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
     def __repr__(self) -> str:
         kind = "sparse" if self.x.layout == torch.sparse_csr else "dense"
         return (
@@ -179,8 +188,10 @@ class Graph:
         transposed = matrix.T.tocsr()
         same = np.array_equal(matrix.indptr, transposed.indptr)
         if not (same and np.array_equal(matrix.indices, transposed.indices)):
+            row, col = (int(ends[0]) for ends in (matrix > transposed).nonzero())
             raise InputError(
-                "Graph.adjacency must be symmetric (undirected), got an edge in one direction only."
+                "Graph.adjacency must be symmetric (undirected), "
+                f"got an edge from node {row} to {col} and none back."
             )
 
     def _check_features(self) -> None:
@@ -219,8 +230,9 @@ class Graph:
                 f"got shape {ids.shape}."
             )
         in_order = np.sort(ids)
-        if bool((in_order[1:] == in_order[:-1]).any()):
-            raise InputError("Graph.node_ids must be unique, got duplicates.")
+        twice = in_order[1:][in_order[1:] == in_order[:-1]]
+        if len(twice):
+            raise InputError(f"Graph.node_ids must be unique, got {twice[0]!s} more than once.")
 
     def _check_index(self, name: str, index: Tensor | None) -> None:
         if index is None:

@@ -35,6 +35,7 @@ def result_record(
         "dataset": datamodule.dataset_name,
         "split": datamodule.split_name,
         "split_seed": datamodule.split_seed,
+        "tested_on": datamodule.tested_on,
         "init_seed": init_seed,
         "structure_noise": datamodule.achieved_noise,
         "noise_seed": datamodule.noise_seed if datamodule.structure_noise is not None else None,
@@ -76,8 +77,10 @@ def _log_hparams(
     trainer.logger.save()
 
 
-def print_fit(record: dict[str, Any], datamodule: GraphDataModule, folder: Path | None) -> None:
-    """The short table after a fit."""
+def print_fit(
+    record: dict[str, Any], datamodule: GraphDataModule, folder: Path | None, board: bool = True
+) -> None:
+    """The short table after a fit; ``board`` says whether TensorBoard has something to show."""
     sizes, noise = record["sizes"], record["structure_noise"]
     network = record["test_metrics"].get("test_acc_network")
     folder_text = None if folder is None else os.path.relpath(folder)
@@ -87,7 +90,7 @@ def print_fit(record: dict[str, Any], datamodule: GraphDataModule, folder: Path 
             (
                 "split",
                 f"{record['split']}, seed {record['split_seed']}: {sizes['train']:,} training, "
-                f"{sizes['val']:,} stopping, {sizes['test']:,} test nodes",
+                f"{sizes['val']:,} stopping, {sizes['test']:,} {record['tested_on']}",
             ),
             ("noise", noise and f"{noise:.4f} of edges join two classes (oracle corruption)"),
             ("init seed", str(record["init_seed"])),
@@ -98,7 +101,7 @@ def print_fit(record: dict[str, Any], datamodule: GraphDataModule, folder: Path 
             ("seconds", f"{record['seconds']:.1f}"),
             ("checkpoint", folder_text and f"{folder_text}/{BEST}"),
             ("results", folder_text and f"{folder_text}/{RESULTS}"),
-            ("TensorBoard", folder_text and f"tensorboard --logdir {folder_text}"),
+            ("TensorBoard", f"tensorboard --logdir {folder_text}" if board and folder else None),
             (
                 "plots",
                 None if plots_available() else "none: pip install 'pamt-lightning[plots]'",

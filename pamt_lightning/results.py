@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
 import sys
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,16 @@ def peak_memory_mb() -> float | None:
 
 def write_results(path: Path, results: Mapping[str, Any]) -> None:
     """Write results.json."""
-    write_whole(path, lambda file: json.dump(results, file, indent=2, default=str))
+    write_whole(path, lambda file: json.dump(_finite(results), file, indent=2, default=str))
+
+
+def _finite(value: Any) -> Any:
+    # JSON has no NaN and no infinity; strict readers refuse a file that has them.
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
 def print_table(title: str, rows: Iterable[tuple[str, str | None]]) -> None:

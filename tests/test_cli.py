@@ -206,7 +206,9 @@ def test_a_resumed_run_must_keep_its_options(run: Path, capsys: pytest.CaptureFi
     told = failed(["fit", "--ckpt_path", last, "--model.lr", "0.5"], capsys)
     assert "was trained with model.lr = 0.05, now it is 0.5" in told
     told = failed(["fit", "--ckpt_path", last, "--data.split_seed", "5"], capsys)
-    assert "data.split_seed = test0, now it is 5" in told
+    assert "data.split_seed = 2144199730, now it is 5" in told
+    told = failed(["fit", "--ckpt_path", last, "--seed_everything", "9"], capsys)
+    assert "was started with --seed_everything 3, not 9" in told
     told = failed(["fit", "--ckpt_path", str(run / "best.ckpt")], capsys)
     assert "a training goes on from the last.ckpt" in told
 
@@ -234,6 +236,10 @@ def test_a_run_folder_in_use_is_not_overwritten(
         (["--config", "missing.yaml"], "there is no config file missing.yaml"),
         (["--seed_everything", "false"], "`seed_everything` must be a number"),
         (["--ckpt_path", "missing.ckpt"], "there is no checkpoint missing.ckpt"),
+        (["--trainer.max_epochs", "0"], "nothing was trained"),
+        (["--trainer.enable_checkpointing", "false"], "enable_checkpointing"),
+        (["--trainer.precision", "bf16-mixed"], "32-true or 64-true"),
+        (["--model.lr", "1e30", "--trainer.max_epochs", "9"], "Training diverged"),
     ],
 )
 def test_a_wrong_option_gets_a_few_words_that_help(
@@ -250,6 +256,7 @@ def test_a_wrong_option_gets_a_few_words_that_help(
         ("trainer: {max_epoch: 3}", "Did you mean 'max_epochs'?"),
         ("model: [", "bad.yaml is not valid YAML"),
         ("just text", "must hold sections"),
+        ("ckpt_path: last", "`ckpt_path` belongs on the command line"),
     ],
 )
 def test_a_wrong_config_names_the_file_or_the_key(
@@ -257,6 +264,90 @@ def test_a_wrong_config_names_the_file_or_the_key(
 ) -> None:
     (tmp_path / "bad.yaml").write_text(content)
     assert words in failed(["fit", "--config", "bad.yaml"], capsys)
+
+
+def test_preparation_of_attributes_is_kept_on_data_named_anew(tmp_path: Path) -> None:
+    labels = ["blue" if i % 2 else "red" for i in range(30)]
+    write_own_graph(tmp_path / "mine", labels, 0)
+    options = [
+        "--data.train",
+        "4",
+        "--trainer.max_epochs",
+        "3",
+        "--data.normalize_features",
+        "false",
+    ]
+    assert main(["fit", "--data.path", "mine", *options, "--run_dir", "r"]) == 0
+    assert main(["predict", "--ckpt_path", "r", "--output", "a.csv"]) == 0
+    assert main(["predict", "--ckpt_path", "r", "--data.path", "mine", "--output", "b.csv"]) == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_a_checkpoint_finds_its_data_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_own_graph(tmp_path / "mine", ["blue" if i % 2 else "red" for i in range(30)], 0)
+    options = ["--data.train", "4", "--trainer.max_epochs", "2", "--run_dir", "r"]
+    assert main(["fit", "--data.path", "mine", *options]) == 0
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    assert main(["predict", "--ckpt_path", "../r"]) == 0
+
+
+def test_a_config_without_data_leaves_the_data_of_the_checkpoint(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cpu.yaml").write_text("trainer: {accelerator: cpu}")
+    assert main(["test", "--ckpt_path", str(run), "--config", "cpu.yaml"]) == 0
+    assert "synthetic (240 nodes" in capsys.readouterr().out
+
+
+def test_a_split_without_test_nodes_trains_and_reports_none(tmp_path: Path) -> None:
+    write_own_graph(tmp_path / "mine", ["blue" if i % 2 else "red" for i in range(30)], 0)
+    split = tmp_path / "split"
+    split.mkdir()
+    for part, nodes in (("train", range(8)), ("val", range(8, 16)), ("test", range(0))):
+        (split / f"{part}.txt").write_text("".join(f"n{i}\n" for i in nodes))
+    options = ["--data.split_path", "split", "--trainer.max_epochs", "3", "--run_dir", "r"]
+    assert main(["fit", "--data.path", "mine", *options]) == 0
+    assert json.loads((tmp_path / "r" / "results.json").read_text())["test_acc"] is None
+
+
+def test_the_saved_config_starts_a_new_run_also_after_a_resume(tmp_path: Path) -> None:
+    assert main(["fit", *SMALL, "--run_dir", "a"]) == 0
+    again = ["--ckpt_path", "last", "--trainer.max_epochs", "8"]
+    assert main(["fit", *SMALL, "--run_dir", "a", *again]) == 0
+    saved = yaml.safe_load((tmp_path / "a" / "config.yaml").read_text())
+    assert "ckpt_path" not in saved
+    assert main(["fit", "--config", "a/config.yaml", "--run_dir", "b"]) == 0
+    first, second = (json.loads((tmp_path / d / "results.json").read_text()) for d in ("a", "b"))
+    assert first["test_metrics"] == second["test_metrics"]
+
+
+def test_without_a_logger_the_working_folder_stays_clean(tmp_path: Path) -> None:
+    assert main(["fit", *SMALL, "--run_dir", "a", "--trainer.logger", "false"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a" / "config.yaml").is_file()
+
+
+def test_labels_that_are_missing_or_too_few_name_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_own_graph(tmp_path / "none", [""] * 30, 0)
+    told = failed(["fit", "--data.path", "none"], capsys)
+    assert "nodes.csv: training needs labelled nodes of at least two classes, found 0" in told
+    write_own_graph(tmp_path / "few", ["red"] * 3 + ["blue"] * 27, 0)
+    told = failed(["fit", "--data.path", "few", "--data.train", "5"], capsys)
+    assert "nodes.csv: Class 1 ('red') has 3 labelled nodes" in told
+
+
+def test_a_checkpoint_cannot_choose_what_is_imported(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = torch.load(run / "best.ckpt", weights_only=True)
+    torch.save({**checkpoint, "model_class": "this.Zen"}, tmp_path / "odd.ckpt")
+    assert "which is not of this package" in failed(["test", "--ckpt_path", "odd.ckpt"], capsys)
+    assert "this" not in sys.modules
 
 
 def test_last_without_a_checkpoint_starts_from_the_beginning(

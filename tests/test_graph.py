@@ -84,11 +84,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one direction": (
         {"adjacency": csr([[0, 1, 0], [0, 0, 1], [0, 1, 0]])},
-        "Graph.adjacency must be symmetric (undirected), got an edge in one direction only.",
+        "Graph.adjacency must be symmetric (undirected), got an edge from node",
     ),
     "one direction each, as many in each row as in each column": (
         {"adjacency": csr([[0, 1, 0], [0, 0, 1], [1, 0, 0]])},
-        "Graph.adjacency must be symmetric (undirected), got an edge in one direction only.",
+        "Graph.adjacency must be symmetric (undirected), got an edge from node",
     ),
     "rows of x": (
         {"x": torch.ones(4, 2)},
@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "repeated ids": (
         {"node_ids": np.array(["a", "b", "a"])},
-        "Graph.node_ids must be unique, got duplicates.",
+        "Graph.node_ids must be unique, got a more than once.",
     ),
     "type of an index": (
         {"val_index": torch.tensor([0.0])},
@@ -341,3 +341,11 @@ def test_labels_that_are_no_whole_numbers_are_refused(labels: list[Any]) -> None
 def test_floating_types_other_than_float32_are_kept() -> None:
     graph = path_graph(x=torch.ones(3, 2, dtype=torch.float64), adjacency=PATH.double())
     assert graph.x.dtype == graph.adjacency.dtype == torch.float64
+
+
+def test_the_fingerprint_changes_with_edges_labels_and_split(six_nodes: Graph) -> None:
+    def split(train: int) -> Graph:
+        return six_nodes.with_split(*(torch.tensor([i]) for i in (train, 1, 2)))
+
+    assert split(0).fingerprint() == split(0).fingerprint()
+    assert len({six_nodes.fingerprint(), split(0).fingerprint(), split(3).fingerprint()}) == 3

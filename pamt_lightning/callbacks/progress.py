@@ -53,9 +53,11 @@ class EpochBar(ProgressBar):
             return
         if time.monotonic() - self._drawn >= self.seconds:
             self._drawn = time.monotonic()
-            metrics = trainer.callback_metrics
-            shown = {"loss": "val_loss", "val_acc": "val_acc"}
-            figures = {k: f"{float(metrics[m]):.4f}" for k, m in shown.items() if m in metrics}
+            shown = {
+                "loss": getattr(pl_module, "last_loss", None),
+                "val_acc": trainer.callback_metrics.get("val_acc"),
+            }
+            figures = {k: f"{float(v):.4f}" for k, v in shown.items() if v is not None}
             self._bar.set_postfix(figures, refresh=False)
         self._bar.update(1)
 

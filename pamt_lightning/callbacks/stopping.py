@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -28,7 +29,8 @@ class BestStopping(Checkpoint):
     any moment leaves a whole file.
 
     Args:
-        patience: Epochs without an improvement of either before training stops.
+        patience: Validations (that is, epochs) without an improvement of either before training
+            stops.
         save_seconds: At most this many seconds of work are lost by a kill; 0 writes every epoch.
         dirpath: Folder of the two files; the logger's folder unless given.
     """
@@ -44,15 +46,19 @@ class BestStopping(Checkpoint):
         self.patience = patience
         self.save_seconds = save_seconds
         self.dirpath = dirpath
+        self._reset()
+
+    def _reset(self) -> None:
         self.wait = 0
         self.top_acc, self.low_loss = float("-inf"), float("inf")
         self.best_acc, self.best_loss = float("-inf"), float("inf")
         self.best_epoch = 0
         self.best_state: dict[str, Tensor] = {}
-        self._seconds_before = 0.0
+        self.seconds = 0.0
         self._started = time.monotonic()
         self._written = float("-inf")
         self._writing_best = False
+        self._validated = False
 
     def update(self, acc: float, loss: float) -> bool:
         """Take in one validation; whether its state is the one to keep."""
@@ -74,16 +80,20 @@ class BestStopping(Checkpoint):
         folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
         return Path(folder) / name if folder else None
 
-    @property
-    def seconds(self) -> float:
-        """Time spent in `fit` so far, that of earlier processes of a resumed run included."""
-        return self._seconds_before + time.monotonic() - self._started
-
     # Hooks -------------------------------------------------------------------------------------
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Start afresh; a checkpoint is restored after this."""
+        if stage == "fit":
+            self._reset()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock; pretraining comes right after."""
         self._started = time.monotonic()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Patience counts validations: without one there is nothing to look at."""
+        self._validated = not trainer.sanity_checking
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """A run that had stopped when its checkpoint was written stays stopped."""
@@ -94,28 +104,43 @@ class BestStopping(Checkpoint):
         """Look at the newest validation, keep its state if it is the best, write if it is time."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
-        metrics = trainer.callback_metrics
-        if "val_acc" not in metrics or "val_loss" not in metrics:
-            raise RuntimeError("BestStopping needs `val_acc` and `val_loss` in every epoch.")
-        if self.update(float(metrics["val_acc"]), float(metrics["val_loss"])):
+        if self._validated:
+            self._validated = False
+            self._look_at(trainer, pl_module)
+        if self.best_state and time.monotonic() - self._written >= self.save_seconds:
+            self.save(trainer)
+
+    def _look_at(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        acc, loss = (float(trainer.callback_metrics[name]) for name in ("val_acc", "val_loss"))
+        if not math.isfinite(loss):
+            raise InputError(
+                f"Training diverged: `val_loss` is {loss} in epoch {trainer.current_epoch + 1}. "
+                "Lower the learning rate."
+            )
+        if self.update(acc, loss):
             self.best_epoch = trainer.current_epoch + 1
             # Clones: a reference would silently become the last state instead of the best.
             self.best_state = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
         if self.out_of_patience:
             trainer.should_stop = True
-        if time.monotonic() - self._written >= self.save_seconds:
-            self.save(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write both files and give the module its best state."""
-        if not self.best_state:
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
+        if not self.best_state:
+            raise InputError(
+                "Nothing was trained and validated: there must be at least one epoch with a "
+                "validation (see trainer.max_epochs, trainer.limit_val_batches)."
+            )
         self.save(trainer)
         pl_module.load_state_dict(self.best_state)
 
     def save(self, trainer: pl.Trainer) -> None:
         """Write ``best.ckpt`` and ``last.ckpt``."""
-        self._written = time.monotonic()
+        now = time.monotonic()
+        self.seconds += now - self._started
+        self._started = self._written = now
         self._writing_best = True
         try:
             self._write(trainer, BEST)
@@ -150,9 +175,7 @@ class BestStopping(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue where the checkpoint left off; patience itself is the new run's."""
-        state = dict(state_dict)
-        self._seconds_before = state.pop("seconds")
-        for name, value in state.items():
+        for name, value in state_dict.items():
             setattr(self, name, value)
 
     def _write(self, trainer: pl.Trainer, name: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,45 +16,25 @@ from pamt_lightning.data.download import locate
 from pamt_lightning.data.features import l1_normalize
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own import read_own_graph
-from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
 from pamt_lightning.data.split_files import index_split, read_index_split
-from pamt_lightning.data.splits import Split, ppnp_split, random_split, resolve_split_seed
-from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.splits import (
+    VALIDATION_SEEDS,
+    Split,
+    ppnp_split,
+    random_split,
+    resolve_split_seed,
+)
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
+from pamt_lightning.plain import make_plain
 
 _NPZ = re.compile(r"\.npz$", re.IGNORECASE)
 
 SplitName = Literal["ppnp", "random", "given"]
-
-
-@dataclass(frozen=True)
-class SyntheticOptions:
-    """Arguments of the synthetic graph; see `pamt_lightning.data.synthetic.synthetic_graph`.
-
-    Args:
-        num_nodes: Number of nodes.
-        num_classes: Number of classes.
-        num_features: Number of words a node may have.
-        average_degree: Mean number of neighbours.
-        homophily: Share of edges inside a class.
-        feature_signal: What features tell about the class, from 0 (nothing) to 1 (everything).
-        degree_exponent: Exponent of the power law of degrees, above 2; smaller is more uneven.
-        words_per_node: Mean number of words drawn for a node.
-        seed: Seed of the graph.
-    """
-
-    num_nodes: int = 3000
-    num_classes: int = 6
-    num_features: int = 1000
-    average_degree: float = 5.0
-    homophily: float = 0.75
-    feature_signal: float = 0.3
-    degree_exponent: float = 3.0
-    words_per_node: float = 20.0
-    seed: int = 0
 
 
 DEFAULT_SYNTHETIC = SyntheticOptions()
@@ -88,7 +67,8 @@ class GraphDataModule(pl.LightningDataModule):
         split: ``ppnp`` (the published protocol; default for the four published data sets),
             ``random`` (default elsewhere) or ``given`` (that of ``split_path`` or inside the .npz).
         split_seed: Seed of the split: a number, or the name of a published one: test0 ... test19 to
-            report on, val0 ... val19 to choose on.
+            report on; val0 ... val19 to choose on: with these, split ``ppnp`` tests on the known
+            nodes that are left over, never on the test nodes.
         split_path: Index files: a folder with train.txt, val.txt and test.txt, or an .npz file.
         train: Training nodes of each class; in the split ``random`` also a share such as 0.2.
         val: Nodes for stopping, or their share; default 500, or half of what training leaves if
@@ -123,15 +103,22 @@ class GraphDataModule(pl.LightningDataModule):
         super().__init__()
         if dataset is not None and path is not None:
             raise InputError(f"Give `dataset` or `path`, not both, got {dataset!r} and {path!r}.")
-        # Plain values only: checkpoints are loaded with weights_only, which knows no Path.
-        path, split_path = path and str(path), split_path and str(split_path)
+        path, split_path = _absolute(path), _absolute(split_path)
         roots = [] if root is None else [root] if isinstance(root, (str, Path)) else list(root)
-        root = [str(r) for r in roots]
+        root = [str(_absolute(r)) for r in roots]
         self._synthetic_options = synthetic
-        synthetic_values = asdict(self._synthetic_options)
+        self.split_seed = resolve_split_seed(split_seed)
         self.save_hyperparameters(ignore=["synthetic"])
-        self.hparams["root"] = root
-        self.hparams["synthetic"] = synthetic_values
+        # What a checkpoint holds must mean the same from every folder, and be plain values:
+        # it is loaded with weights_only.
+        self.hparams.update(
+            path=path,
+            split_path=split_path,
+            root=root,
+            split_seed=self.split_seed,
+            synthetic=asdict(synthetic),
+        )
+        make_plain(self.hparams)
         self.spec: DatasetSpec | None = None if path else get_spec(dataset or "synthetic")
         if split not in (None, "ppnp", "random", "given"):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
@@ -141,7 +128,8 @@ class GraphDataModule(pl.LightningDataModule):
             raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
         self.path, self.roots, self.offline = path, root, offline
         self.split_name = split or self._default_split(split_path)
-        self.split_seed = resolve_split_seed(split_seed)
+        if num_known is not None and self.split_name != "ppnp":
+            raise InputError(f"`num_known` goes with `split`='ppnp', got {self.split_name!r}.")
         self.split_path = split_path
         self.train = _count_or_share(train)
         self.val = None if val is None else _count_or_share(val)
@@ -175,7 +163,24 @@ class GraphDataModule(pl.LightningDataModule):
         """Number of classes; known without reading anything for data sets of the registry."""
         if self.spec and not self.spec.generated:
             return self.spec.num_classes
-        return len(self._expected_classes or self.raw.class_names)
+        names = self._expected_classes or self.raw.class_names
+        if self.spec is None and len(names) < 2:
+            raise InputError(
+                f"{self._label_file}: training needs labelled nodes of at least two classes, "
+                f"found {len(names)} class(es)."
+            )
+        return len(names)
+
+    @property
+    def tested_on(self) -> str:
+        """What the test part is: with a published validation seed never the real test nodes."""
+        choosing = self.split_name == "ppnp" and self.split_seed in VALIDATION_SEEDS
+        return "known nodes left over" if choosing else "test nodes"
+
+    @property
+    def _label_file(self) -> str:
+        path = Path(self.path or "")
+        return str(path / "nodes.csv" if path.is_dir() else path)
 
     @property
     def raw(self) -> RawGraph:
@@ -214,32 +219,27 @@ class GraphDataModule(pl.LightningDataModule):
         if self._graph is None:
             self._graph = self._make_graph()
         if stage != "predict" and self.split is None:
-            self.split = self._make_split(self._graph)
+            try:
+                self.split = self._make_split(self._graph)
+            except InputError as error:
+                where = f"{self._label_file}: " if self.spec is None else ""
+                raise InputError(f"{where}{error}") from None
             parts = (self.split.train, self.split.val, self.split.test)
             self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
             self._on_device = None
-            self._fingerprint = _fingerprint(self._graph)
+            self._fingerprint = self._graph.fingerprint()
 
     def train_dataloader(self) -> FullBatch:
         """The whole graph, once per epoch."""
         return FullBatch()
 
-    def val_dataloader(self) -> FullBatch:
-        """The whole graph."""
-        return FullBatch()
-
-    def test_dataloader(self) -> FullBatch:
-        """The whole graph."""
-        return FullBatch()
-
-    def predict_dataloader(self) -> FullBatch:
-        """The whole graph."""
-        return FullBatch()
+    val_dataloader = test_dataloader = predict_dataloader = train_dataloader
 
     def graph_on(self, device: torch.device) -> Graph:
         """The graph on ``device``, copied there once."""
         if self._on_device is None or self._on_device.device != device:
-            self._on_device = self.graph.to(device)
+            with torch.inference_mode(False):  # a test may come before a training
+                self._on_device = self.graph.to(device)
         return self._on_device
 
     def transfer_batch_to_device(
@@ -279,7 +279,7 @@ class GraphDataModule(pl.LightningDataModule):
     def _make_graph(self) -> Graph:
         raw = self.raw
         if self._expected_classes is not None:
-            raw = _renumber_classes(raw, self._expected_classes, self.dataset_name)
+            raw = renumber_classes(raw, self._expected_classes, self.dataset_name)
         if self.structure_noise is not None:
             raw, self.achieved_noise = add_structure_noise(
                 raw, self.structure_noise, self.noise_seed
@@ -320,7 +320,7 @@ class GraphDataModule(pl.LightningDataModule):
                 "`split`='ppnp' takes whole numbers for `train` and `val` and none for `test` (all "
                 f"unknown nodes are tested), got {self.train!r}, {val!r} and {self.test!r}."
             )
-        return ppnp_split(
+        split = ppnp_split(
             graph.y.numpy(),
             self.split_seed,
             num_known,
@@ -328,29 +328,16 @@ class GraphDataModule(pl.LightningDataModule):
             val,
             class_names=graph.class_names,
         )
+        if self.split_seed in VALIDATION_SEEDS:
+            # Choices must not be made on the nodes that results are reported on.
+            return replace(split, test=split.rest, rest=split.rest[:0])
+        return split
 
 
-def _fingerprint(graph: Graph) -> str:
-    """A hash of edges, labels and split: changes with any seed or noise that made them."""
-    digest = hashlib.sha256()
-    arrays = (graph.adjacency.col_indices(), graph.y, graph.train_index, graph.val_index)
-    for array in arrays:
-        if array is not None:
-            digest.update(array.numpy().tobytes())
-    return digest.hexdigest()[:16]
+def _absolute(path: str | Path | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())
 
 
 def _count_or_share(value: int | float) -> int | float:
     # The command line reads the count 60 as the number 60.0 where a share is allowed too.
     return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value
-
-
-def _renumber_classes(raw: RawGraph, expected: tuple[str, ...], source: str) -> RawGraph:
-    unknown = [name for name in raw.class_names if name not in expected]
-    if unknown:
-        raise CheckpointError(
-            f"{source} has class {unknown[0]!r}, which the trained model does not know "
-            f"(its classes: {', '.join(expected)})."
-        )
-    numbers = np.array([expected.index(name) for name in raw.class_names] + [-1], dtype=np.int64)
-    return replace(raw, labels=numbers[raw.labels], class_names=expected)

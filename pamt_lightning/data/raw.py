@@ -10,6 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from pamt_lightning.errors import CheckpointError
+
 IntArray = npt.NDArray[np.int64]
 
 
@@ -80,3 +82,15 @@ def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
         node_ids=raw.node_ids[keep],
         given_splits={},
     )
+
+
+def renumber_classes(raw: RawGraph, expected: tuple[str, ...], source: str) -> RawGraph:
+    """Number the classes as a trained model does; unlabelled nodes stay so."""
+    unknown = [name for name in raw.class_names if name not in expected]
+    if unknown:
+        raise CheckpointError(
+            f"{source} has class {unknown[0]!r}, which the trained model does not know "
+            f"(its classes: {', '.join(expected)})."
+        )
+    numbers = np.array([expected.index(name) for name in raw.class_names] + [-1], dtype=np.int64)
+    return replace(raw, labels=numbers[raw.labels], class_names=expected)

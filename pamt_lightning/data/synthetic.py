@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,33 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 # Draws that repeat an edge are drawn anew; a graph this full would be drawn for ever.
 _MAX_FILL = 0.5
+
+
+@dataclass(frozen=True)
+class SyntheticOptions:
+    """Arguments of the synthetic graph, as options of a configuration.
+
+    Args:
+        num_nodes: Number of nodes.
+        num_classes: Number of classes.
+        num_features: Number of words a node may have.
+        average_degree: Mean number of neighbours.
+        homophily: Share of edges inside a class.
+        feature_signal: What features tell about the class, from 0 (nothing) to 1 (everything).
+        degree_exponent: Exponent of the power law of degrees, above 2; smaller is more uneven.
+        words_per_node: Mean number of words drawn for a node.
+        seed: Seed of the graph.
+    """
+
+    num_nodes: int = 3000
+    num_classes: int = 6
+    num_features: int = 1000
+    average_degree: float = 5.0
+    homophily: float = 0.75
+    feature_signal: float = 0.3
+    degree_exponent: float = 3.0
+    words_per_node: float = 20.0
+    seed: int = 0
 
 
 def synthetic_graph(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -99,6 +100,7 @@ class NodeClassificationModule(pl.LightningModule):
         self.lr = lr
         self.weight_decay = weight_decay
         self.log_every_n_epochs = log_every_n_epochs
+        self.last_loss: Tensor | None = None
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
         self._prepared: Prepared | None = None
         self._restored_rng: dict[str, Any] | None = None
@@ -126,23 +128,34 @@ class NodeClassificationModule(pl.LightningModule):
         """The loss that stopping looks at: negative log likelihood of the prediction."""
         return negative_log_likelihood(prediction.probs, data.graph.y, data.graph.val_index)
 
+    def setup(self, stage: str) -> None:
+        """Refuse precisions that sparse products do not know."""
+        if self.trainer.precision not in ("32-true", "64-true"):
+            raise InputError(
+                "`trainer.precision` must be 32-true or 64-true (sparse products know no others), "
+                f"got {self.trainer.precision}."
+            )
+
     # Steps -------------------------------------------------------------------------------------
 
     def prepare(self, graph: Graph) -> Prepared:
         """Everything that depends on the graph alone, computed once per graph and device."""
         if self._prepared is None or self._prepared.graph is not graph:
-            dtype = next(self.parameters()).dtype
-            sparse = graph.x.layout == torch.sparse_csr
-            x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
-            adj_norm = normalize_adjacency(graph.adjacency.to(dtype))
-            self._prepared = Prepared(graph, x, adj_norm)
+            # A test may come before a training, which cannot use what inference mode made.
+            with torch.inference_mode(False):
+                dtype = next(self.parameters()).dtype
+                sparse = graph.x.layout == torch.sparse_csr
+                x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
+                adj_norm = normalize_adjacency(graph.adjacency.to(dtype))
+                self._prepared = Prepared(graph, x, adj_norm)
         return self._prepared
 
     def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
         """One full-batch step: one step is one epoch."""
         loss = self.training_loss(self.prepare(graph))
+        self.last_loss = loss.detach()
         if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
-            self._log_now({"train_loss": loss.detach()})
+            self._log_now({"train_loss": self.last_loss})
         return loss
 
     def validation_step(self, graph: Graph, batch_idx: int) -> None:
@@ -207,6 +220,7 @@ class NodeClassificationModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what a resumed run or a new process needs and Lightning does not save."""
+        checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
         checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
         if not checkpoint.get("optimizer_states"):
             return  # for testing and prediction only
@@ -216,7 +230,7 @@ class NodeClassificationModule(pl.LightningModule):
             "torch": torch.get_rng_state(),
             "python": random.getstate(),
             "numpy": [numpy_state[0], numpy_state[1].tolist(), *numpy_state[2:]],
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            "cuda": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -232,8 +246,8 @@ class NodeClassificationModule(pl.LightningModule):
         random.setstate(state["python"])
         name, keys, *rest = state["numpy"]
         np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
-        if state["cuda"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])
+        if state["cuda"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"].cpu(), self.device)
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
         """Load weights; a checkpoint of another size gets one plain line, not a list of tensors."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from pamt_lightning.modules.base import (
     require_range,
 )
 from pamt_lightning.nn import MLP, SparseFeatures
+from pamt_lightning.plain import make_plain
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,13 @@ class PAMTModule(NodeClassificationModule):
         ):
             if value not in choices:
                 raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
+        if representation == "logits" and inference == "mask":
+            raise InputError(
+                "`representation`='logits' gives negative weights, which no prediction can be "
+                "propagated over: use `inference`='structure'."
+            )
         self.save_hyperparameters()
+        make_plain(self.hparams)
         self.net = MLP(num_features, hidden_dim, num_classes, dropout)
         self.alpha = alpha
         self.num_steps = num_steps
@@ -175,6 +183,10 @@ class PAMTModule(NodeClassificationModule):
                 "PAMTModule trains on a GraphDataModule: trainer.fit(model, datamodule)."
             )
         data = self.prepare(datamodule.graph_on(self.device))
+        if self.trainer.ckpt_path is None:
+            # A new training, also of a module that was trained before: its soft labels may know
+            # the labels of other nodes.
+            self.soft_labels = self._restored_rng = None
         if self.soft_labels is not None:  # restored from a checkpoint: pretraining lies behind it
             self.soft_labels = self.soft_labels.to(self.device)
             if self.soft_labels.shape[0] != data.graph.num_nodes:
@@ -229,6 +241,11 @@ class PAMTModule(NodeClassificationModule):
         self.soft_labels = new if old is None else blend_soft_labels(old, new, self.momentum)
         change = self.soft_labels if old is None else self.soft_labels - old
         mean_change = float(change.abs().sum(1).mean())
+        if not math.isfinite(mean_change):
+            raise InputError(
+                f"Training diverged: the soft labels of epoch {epoch} are not finite. "
+                f"Lower `lr` (now {self.lr})."
+            )
         self.refresh_report = RefreshReport(epoch, adj_mask, mean_change)
 
     @torch.no_grad()
@@ -243,6 +260,8 @@ class PAMTModule(NodeClassificationModule):
         return self._mask_of(logits, data)
 
     def _mask_of(self, logits: Tensor, data: Prepared) -> Tensor:
+        if not self.mask:
+            return data.adj_norm
         h = mask_representation(logits, self.representation, self.mask_temperature)
         adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor)
         return renormalize_mask(adj_mask, self.mask_normalization)

@@ -100,6 +100,28 @@ def test_checkpoints_are_written_now_and_then_not_every_epoch(
     assert len(writes) == 6
 
 
+def test_one_callback_serves_two_trainings(tmp_path: Path) -> None:
+    data, stopping = small_data(), BestStopping(dirpath=str(tmp_path))
+    for epochs in (6, 2):
+        model = small_model(data, lr=0.3)
+        quiet_trainer(tmp_path, epochs, stopping).fit(model, datamodule=data)
+    assert stopping.best_epoch <= 2
+
+
+def test_epochs_without_a_validation_do_not_count(tmp_path: Path) -> None:
+    data, stopping = small_data(), BestStopping(dirpath=str(tmp_path))
+    trainer = quiet_trainer(tmp_path, 5, stopping, check_val_every_n_epoch=2)
+    trainer.fit(small_model(data), datamodule=data)
+    assert stopping.best_epoch in (2, 4)
+
+
+def test_a_training_without_any_validation_is_refused(tmp_path: Path) -> None:
+    data, stopping = small_data(), BestStopping(dirpath=str(tmp_path))
+    trainer = quiet_trainer(tmp_path, 2, stopping, limit_val_batches=0)
+    with pytest.raises(InputError, match="at least one epoch with a validation"):
+        trainer.fit(small_model(data), datamodule=data)
+
+
 @pytest.mark.parametrize(
     ("options", "words"), [({"patience": 0}, "`patience`"), ({"save_seconds": -1.0}, "`save_sec")]
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 import torch
 
 from pamt_lightning.data import datamodule as module
-from pamt_lightning.data.datamodule import GraphDataModule, SyntheticOptions
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.features import l1_normalize
 from pamt_lightning.data.noise import structure_noise_rate
 from pamt_lightning.data.raw import RawGraph
@@ -25,7 +26,7 @@ from pamt_lightning.data.splits import (
     ppnp_split,
     random_split,
 )
-from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 
@@ -155,9 +156,9 @@ def test_counts_that_are_neither_whole_nor_shares_are_refused(train: float) -> N
 def test_the_published_split_gets_all_its_sizes(
     cora_like: RawGraph, options: dict[str, int], sizes: tuple[int, int, int]
 ) -> None:
-    data = GraphDataModule("cora_ml", split_seed="val3", **options)  # type: ignore[arg-type]
+    data = GraphDataModule("cora_ml", split_seed="test3", **options)  # type: ignore[arg-type]
     data.setup("fit")
-    assert indices(data) == parts(ppnp_split(cora_like.labels, VALIDATION_SEEDS[3], *sizes))
+    assert indices(data) == parts(ppnp_split(cora_like.labels, TEST_SEEDS[3], *sizes))
 
 
 def test_ms_academic_has_more_known_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +191,7 @@ def test_seeds_go_by_name_or_number(name: int | str, seed: int) -> None:
     data = ready(split_seed=name)
     assert data.split_seed == seed
     assert indices(data) == indices(ready(split_seed=seed))
-    assert data.hparams["split_seed"] == name
+    assert data.hparams["split_seed"] == seed  # a checkpoint means the same without the list
 
 
 def test_another_seed_gives_another_split_of_the_same_graph() -> None:
@@ -400,7 +401,8 @@ def test_hyper_parameters_are_plain_and_make_the_same_data_module(
     ],
 )
 def test_one_folder_or_several_may_be_named(root: Any, roots: list[str]) -> None:
-    assert GraphDataModule("pubmed", root=root).roots == roots
+    # Absolute: a checkpoint is used from other folders too.
+    assert GraphDataModule("pubmed", root=root).roots == [str(Path(r).absolute()) for r in roots]
 
 
 def test_folders_and_offline_reach_the_search_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,7 +412,7 @@ def test_folders_and_offline_reach_the_search_for_files(monkeypatch: pytest.Monk
     data = GraphDataModule("pubmed", root=["here"], offline=True)
     data.prepare_data()
     assert data.raw.num_nodes == 100
-    expected = ((DATASETS["pubmed"], ["here"]), {"offline": True})
+    expected = ((DATASETS["pubmed"], [str(Path("here").absolute())]), {"offline": True})
     assert calls == [expected, expected]
 
 
@@ -439,8 +441,10 @@ def test_synthetic_options_reach_the_generator() -> None:
 
 
 def test_the_state_says_which_data_it_was(tmp_path: Path) -> None:
-    state = ready().state_dict()
+    data = ready()
+    state = data.state_dict()
     assert state == {
+        "fingerprint": data.graph.fingerprint(),
         "dataset": "synthetic",
         "class_names": ["class_0", "class_1", "class_2"],
         "num_nodes": 300,
@@ -538,3 +542,24 @@ def test_wrong_arguments_are_refused_before_anything_is_read(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         GraphDataModule(**options)
+
+
+@pytest.mark.skipif(
+    "PAMT_TEST_DATA" not in os.environ, reason="PAMT_TEST_DATA names no data folder"
+)
+def test_validation_seeds_never_touch_the_test_nodes() -> None:
+    root = os.environ["PAMT_TEST_DATA"]
+    report = GraphDataModule(dataset="cora_ml", root=root, offline=True)
+    choose = GraphDataModule(dataset="cora_ml", root=root, offline=True, split_seed="val0")
+    for data in (report, choose):
+        data.setup("fit")
+    assert report.split is not None
+    assert choose.split is not None
+    assert not set(report.split.test.tolist()) & set(choose.split.test.tolist())
+    assert len(choose.split.test) == 1500 - 140 - 500
+    assert (report.tested_on, choose.tested_on) == ("test nodes", "known nodes left over")
+
+
+def test_num_known_goes_with_the_published_protocol_only() -> None:
+    with pytest.raises(InputError, match="`num_known` goes with `split`='ppnp', got 'random'"):
+        GraphDataModule(num_known=100)

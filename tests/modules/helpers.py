@@ -8,7 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from pamt_lightning import GraphDataModule, PAMTModule
-from pamt_lightning.data.datamodule import SyntheticOptions
+from pamt_lightning.data.synthetic import SyntheticOptions
 
 SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
 

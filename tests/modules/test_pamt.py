@@ -2,13 +2,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
-from pamt_lightning.data.datamodule import FullBatch, SyntheticOptions
+from pamt_lightning.callbacks import BestStopping
+from pamt_lightning.data.datamodule import FullBatch
+from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import one_hot_rows, propagate
 from tests.modules.helpers import quiet_trainer, small_data, small_model
@@ -54,6 +57,8 @@ def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor
     def soft_labels() -> Tensor:
         with torch.no_grad():
             h = torch.softmax(logits(x), 1)
+            if model.representation == "cosine":
+                h = h / h.norm(dim=1, keepdim=True)
             y0 = torch.zeros(len(y), graph.num_classes, dtype=torch.float64)
             y0[train, y[train]] = 1.0
             soft = y0
@@ -80,9 +85,13 @@ def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor
     return dict(zip(model.state_dict(), (w1, b1, w2, b2), strict=True))
 
 
-def test_training_equals_the_paper_s_algorithm_in_dense_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize("representation", ["softmax", "cosine"])
+def test_training_equals_the_paper_s_algorithm_in_dense_form(
+    tmp_path: Path, representation: str
+) -> None:
     data = small_data()
-    model = small_model(data, dropout=0.0, num_steps=4, momentum=0.3)
+    options = {"dropout": 0.0, "num_steps": 4, "momentum": 0.3, "mask_normalization": "none"}
+    model = small_model(data, representation=representation, **options)
     expected = dense_pamt(model, data.graph, epochs=8)
     quiet_trainer(tmp_path, 8, precision="64-true").fit(model, datamodule=data)
     for name, value in model.state_dict().items():
@@ -167,7 +176,7 @@ def test_predictions_are_distributions_also_over_the_mask() -> None:
     probs = [m.predict_nodes(m.prepare(data.graph)).probs for m in (by_structure, by_mask)]
     for p in probs:
         torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
-    assert not torch.allclose(probs[0], probs[1])
+    assert not torch.equal(probs[0], probs[1])
 
 
 @pytest.mark.parametrize("normalization", ["none", "row", "sym"])
@@ -235,6 +244,7 @@ def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
         ({"representation": "tanh"}, "`representation`"),
         ({"mask_normalization": "col"}, "`mask_normalization`"),
         ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
+        ({"representation": "logits", "inference": "mask"}, "negative weights"),
         ({"inference": "auto"}, "`inference`"),
         ({"stopping_loss": "l1"}, "`stopping_loss`"),
         ({"weight_decay": -0.1}, "`weight_decay`"),
@@ -245,6 +255,54 @@ def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
 def test_a_wrong_argument_is_named_with_its_value(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         PAMTModule(3, 2, **options)
+
+
+def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
+    first, second = small_data(split_seed=1), small_data(split_seed=2)
+    model = small_model(second)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=first)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=second)
+    train = second.graph.train_index
+    assert model.soft_labels is not None
+    assert train is not None
+    certain = torch.nonzero(model.soft_labels.max(1).values >= 1.0).flatten()
+    assert certain.tolist() == sorted(train.tolist())
+
+
+def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, stopping_loss="soft")
+    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
+    assert model.last_loss is not None
+
+
+def test_mask_inference_without_a_mask_is_structure_inference() -> None:
+    data = small_data()
+    models = [
+        small_model(data, mask=False, inference=kind).eval() for kind in ("structure", "mask")
+    ]
+    a, b = (m.predict_nodes(m.prepare(data.graph)).probs for m in models)
+    assert torch.equal(a, b)
+
+
+def test_divergence_is_named(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, lr=1e30)
+    with pytest.raises(InputError, match=r"Training diverged.*Lower"):
+        quiet_trainer(tmp_path, 5, BestStopping()).fit(model, datamodule=data)
+
+
+def test_half_precision_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    with pytest.raises(InputError, match="32-true or 64-true"):
+        quiet_trainer(tmp_path, 1, precision="bf16-mixed").fit(small_model(data), datamodule=data)
+
+
+def test_numpy_numbers_do_not_spoil_the_checkpoint() -> None:
+    model = PAMTModule(3, 2, lr=np.float64(0.05), hidden_dim=np.int64(4))  # type: ignore[arg-type]
+    assert type(model.hparams["lr"]) is float
+    assert type(model.hparams["hidden_dim"]) is int
 
 
 def test_training_without_a_data_module_says_what_to_do(tmp_path: Path) -> None:
