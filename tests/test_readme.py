@@ -1,11 +1,13 @@
 """What README.md shows can be typed."""
 
+import inspect
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from pamt_lightning import PAMTModule
 from pamt_lightning.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -65,3 +67,11 @@ def test_every_option_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out
     for option in set(re.findall(r"--(?:data|stopping|trainer)\.\w+", README)):
         assert option in shown, option
+
+
+def test_the_defaults_in_the_table_are_those_of_the_code() -> None:
+    defaults = {k: p.default for k, p in inspect.signature(PAMTModule).parameters.items()}
+    rows = re.findall(r"^\| [^|]+ \| `(\w+)` \| `?([\w.]+)`? \|", README, re.MULTILINE)
+    assert len(rows) >= 7
+    for name, shown in rows:
+        assert str(defaults[name]).lower() == shown, name
