@@ -130,7 +130,7 @@ class PamtCLI(LightningCLI):
             self.checkpoint_path = find_checkpoint(named, LAST)
             self.checkpoint = load_checkpoint(self.checkpoint_path)
             config = self.checkpoint_path.with_name(CONFIG)
-            return ["--config", str(config), *args] if config.is_file() else args
+            return ["--config", str(config) if config.is_file() else self._base_config(), *args]
         if named is None:
             raise CheckpointError(
                 f"`pamt {self.command}` needs a trained model: --ckpt_path RUN/best.ckpt "
@@ -138,11 +138,14 @@ class PamtCLI(LightningCLI):
             )
         self.checkpoint_path = find_checkpoint(named, BEST)
         self.checkpoint = load_checkpoint(self.checkpoint_path)
+        return ["--config", self._base_config(with_data=not names_data(args)), *args]
+
+    def _base_config(self, with_data: bool = True) -> str:
+        assert self.checkpoint is not None
         data = data_config(self.checkpoint)
-        if names_data(args):
+        if not with_data:
             data = {name: data[name] for name in _MODEL_S_DATA_OPTIONS if name in data}
-        base = {"model": model_config(self.checkpoint), "data": data}
-        return ["--config", json.dumps(base), *args]
+        return json.dumps({"model": model_config(self.checkpoint), "data": data})
 
     # Building ----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -322,6 +323,16 @@ def test_the_saved_config_starts_a_new_run_also_after_a_resume(tmp_path: Path) -
     assert main(["fit", "--config", "a/config.yaml", "--run_dir", "b"]) == 0
     first, second = (json.loads((tmp_path / d / "results.json").read_text()) for d in ("a", "b"))
     assert first["test_metrics"] == second["test_metrics"]
+
+
+def test_a_checkpoint_alone_is_enough_to_go_on(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "moved").mkdir()
+    shutil.copy(run / "last.ckpt", tmp_path / "moved")
+    options = ["--seed_everything", "3", "--trainer.max_epochs", "8"]
+    assert main(["fit", "--ckpt_path", "moved", *options]) == 0
+    results = json.loads((tmp_path / "moved" / "results.json").read_text())
+    assert results["epochs"] == 8
+    assert results["config"]["model"]["init_args"]["hidden_dim"] == 8
 
 
 def test_without_a_logger_the_working_folder_stays_clean(tmp_path: Path) -> None:
