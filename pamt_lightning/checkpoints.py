@@ -22,7 +22,9 @@ def find_checkpoint(path: str, name: str = BEST) -> Path:
         file = file / name
     if not file.is_file():
         hint = ""
-        if path in ("best", "last"):
+        if name == LAST and file.name == LAST and file.parent.is_dir():
+            hint = " The run was stopped before its first save: start it without --ckpt_path."
+        elif path in ("best", "last"):
             hint = " Name the file or its run's folder, as `pamt fit` printed it."
         elif file.parent.is_dir() and (there := sorted(p.name for p in file.parent.glob("*.ckpt"))):
             hint = f" In {file.parent} there is: {', '.join(there)}."
@@ -34,12 +36,11 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
     """Load a checkpoint of this package without running any code that it might hold."""
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
+    except Exception:
         # torch raises many types here (zip, pickle, runtime, key errors); all mean the same.
-        reason = str(error).strip().splitlines()[0][:150] if str(error).strip() else type(error)
         raise CheckpointError(
-            f"{file} cannot be read as a checkpoint; it is damaged or of another kind ({reason}). "
-            f"Use another one of that run ({BEST}, {LAST}), or train anew."
+            f"{file} cannot be read as a checkpoint: it is damaged or of another kind. "
+            "Take another one, or train anew without --ckpt_path."
         ) from None
     if not isinstance(loaded, dict) or not {"state_dict", "model_class"} <= set(loaded):
         raise CheckpointError(
@@ -82,6 +83,7 @@ def check_resumed_options(
     model_options: Mapping[str, Any],
     data_options: Mapping[str, Any],
     init_seed: int,
+    max_epochs: int | None,
 ) -> None:
     """Refuse other options: the run would be neither the old one nor a new one."""
     if not is_resumable(checkpoint):
@@ -92,6 +94,12 @@ def check_resumed_options(
         raise CheckpointError(
             f"{file} was started with --seed_everything {checkpoint.get('init_seed')}, "
             f"not {init_seed}."
+        )
+    done = int(checkpoint["epoch"])
+    if max_epochs is not None and 0 <= max_epochs < done:
+        raise CheckpointError(
+            f"{file} has {done} epochs behind it; `trainer.max_epochs` must not be below, "
+            f"got {max_epochs}."
         )
     there = {
         "model": model_config(checkpoint)["init_args"],

@@ -10,10 +10,10 @@ from typing import Any
 import pytorch_lightning as pl
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.callbacks import ProgressBar
-from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.cli import LightningArgumentParser
 from pytorch_lightning.loggers import TensorBoardLogger
 
-from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
+from pamt_lightning.callbacks import EpochBar, TensorBoardMonitor
 from pamt_lightning.callbacks.stopping import BEST, LAST
 from pamt_lightning.checkpoints import (
     check_resumed_options,
@@ -24,7 +24,7 @@ from pamt_lightning.checkpoints import (
     model_config,
 )
 from pamt_lightning.cli_parser import (
-    DESCRIPTIONS,
+    ParsedCLI,
     Parser,
     check_config_files,
     names_data,
@@ -33,7 +33,7 @@ from pamt_lightning.cli_parser import (
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
-from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
+from pamt_lightning.quiet import silence
 from pamt_lightning.report import print_fit, print_metrics, result_record
 from pamt_lightning.results import write_predictions, write_results
 from pamt_lightning.runs import (
@@ -45,11 +45,8 @@ from pamt_lightning.runs import (
     write_whole,
 )
 
-# How attributes are prepared is the model's business, also on other data than it was trained on.
-_MODEL_S_DATA_OPTIONS = ("normalize_features",)
 
-
-class PamtCLI(LightningCLI):
+class PamtCLI(ParsedCLI):
     """Builds model, data and trainer from one configuration and runs one subcommand on them."""
 
     model: NodeClassificationModule
@@ -64,7 +61,6 @@ class PamtCLI(LightningCLI):
             model_class=NodeClassificationModule,
             datamodule_class=GraphDataModule,
             subclass_mode_model=True,
-            trainer_defaults=dict(TRAINER_DEFAULTS),
             seed_everything_default=0,
             save_config_callback=None,  # `fit` saves it, to the run's own folder
             auto_configure_optimizers=False,
@@ -74,39 +70,6 @@ class PamtCLI(LightningCLI):
         )
 
     # Options -----------------------------------------------------------------------------------
-
-    def _prepare_subcommand_parser(
-        self, klass: type, subcommand: str, **kwargs: Any
-    ) -> LightningArgumentParser:
-        kwargs.update(usage=f"pamt {subcommand} [options]", description=DESCRIPTIONS[subcommand])
-        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
-        if subcommand == "fit":
-            # The sizes of a trained model are its checkpoint's; those of a new one are the data's.
-            for size in ("num_features", "num_classes"):
-                parser.link_arguments(
-                    f"data.{size}", f"model.init_args.{size}", apply_on="instantiate"
-                )
-            parser.add_argument(
-                "--test_after_fit", type=bool, default=True, help="Test the best state after fit."
-            )
-            parser.add_argument(
-                "--run_dir",
-                type=str | None,
-                default=None,
-                help="Folder of this run. Default: a new one below lightning_logs/.",
-            )
-        elif subcommand == "predict":
-            parser.add_argument(
-                "--output", type=str, default="predictions.csv", help="The CSV file to write."
-            )
-        return parser
-
-    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Options of stopping, and the default method."""
-        # `dirpath` is the run's folder: --run_dir.
-        parser.add_class_arguments(BestStopping, "stopping", skip={"dirpath"})
-        parser.callback_keys.append("stopping")
-        parser.set_defaults({"model": {"class_path": "pamt_lightning.PAMTModule"}})
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse ``args``, whatever ``sys.argv`` holds."""
@@ -142,9 +105,7 @@ class PamtCLI(LightningCLI):
 
     def _base_config(self, with_data: bool = True) -> str:
         assert self.checkpoint is not None
-        data = data_config(self.checkpoint)
-        if not with_data:
-            data = {name: data[name] for name in _MODEL_S_DATA_OPTIONS if name in data}
+        data = data_config(self.checkpoint) if with_data else {}
         return json.dumps({"model": model_config(self.checkpoint), "data": data})
 
     # Building ----------------------------------------------------------------------------------
@@ -216,6 +177,7 @@ class PamtCLI(LightningCLI):
                 self.model.hparams,
                 self.datamodule.hparams,
                 init_seed=int(self._get(self.config, "seed_everything")),
+                max_epochs=self._get(self.config, "trainer").max_epochs,
             )
 
     def _resume_from(self, folder: Path | None) -> None:
@@ -230,8 +192,9 @@ class PamtCLI(LightningCLI):
         noise = "" if data.structure_noise is None else f"_noise{data.structure_noise}"
         if data.structure_noise is not None:
             noise += f"_seed{data.noise_seed}"
+        split = "given" if data.split_name == "given" else str(data.split_seed)
         seed = int(self._get(self.config, "seed_everything"))
-        return run_name(data.dataset_name, self.model.method, data.split_seed, seed, noise)
+        return run_name(data.dataset_name, self.model.method, split, seed, noise)
 
     def _tensorboard_logger(self) -> TensorBoardLogger:
         assert self.run_folder is not None
@@ -252,18 +215,20 @@ class PamtCLI(LightningCLI):
         kwargs["ckpt_path"] = self.checkpoint_path
         kwargs["weights_only"] = True
         stopping = self._get(self.config_init, "stopping")
-        self._save_config()
+        if self.checkpoint is None:
+            self._save_config()
         try:
             self.trainer.fit(model, datamodule=datamodule, **kwargs)
         except SystemExit:  # Lightning's answer to Ctrl-C
             if self.run_folder is not None and (self.run_folder / LAST).is_file():
-                hint = f"--ckpt_path {self.run_folder} goes on with it."
+                hint = f"Go on with: pamt fit --ckpt_path {self.run_folder}"
             else:
                 hint = "Nothing was saved yet."
             print(f"\nInterrupted. {hint}", file=sys.stderr)
             raise SystemExit(130) from None
         if not stopping.best_state and not self.trainer.fast_dev_run:  # type: ignore[attr-defined]
             raise InputError("nothing was trained: `trainer.max_epochs` allows no epoch.")
+        self._save_config()
         metrics: dict[str, float] = {}
         has_test = datamodule.split is not None and len(datamodule.split.test) > 0
         if self._get(self.config, "test_after_fit") and has_test:
@@ -325,8 +290,9 @@ class PamtCLI(LightningCLI):
     def _fit_data_to_checkpoint(self) -> None:
         """Number classes as the model does; refuse data with other attributes."""
         assert self.checkpoint is not None
-        if names := data_state(self.checkpoint).get("class_names"):
-            self.datamodule.expect_classes(names)
+        if state := data_state(self.checkpoint):
+            self.datamodule.expect_classes(state["class_names"])
+            self.datamodule.expect_features(state)
         if self.datamodule.num_features != self.model.num_features:
             raise CheckpointError(
                 f"{self.checkpoint_path} was trained on {self.model.num_features} attributes, "

@@ -12,13 +12,20 @@ from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import yaml
-from pytorch_lightning.cli import LightningArgumentParser
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
+from pamt_lightning.callbacks import BestStopping
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import InputError
+from pamt_lightning.modules.base import NodeClassificationModule
 from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.quiet import TRAINER_DEFAULTS
 
 DESCRIPTIONS = {
-    "fit": "Train on a graph, keep the best state, test it, and write results.json.",
+    "fit": (
+        "Train on a graph, keep the best state, test it, and write results.json. "
+        "`pamt fit --model.help PAMTModule` lists the options of the method."
+    ),
     "validate": "Score a checkpoint on the stopping nodes.",
     "test": "Score a checkpoint on the test nodes.",
     "predict": "Write the class probabilities that a checkpoint gives to every node.",
@@ -40,6 +47,7 @@ class Parser(LightningArgumentParser):
             name = wrong[1] or wrong[2]
             known = {action.dest.rsplit(".", 1)[-1] for action in self._actions}
             known |= set(inspect.signature(PAMTModule).parameters)
+            known |= set(inspect.signature(GraphDataModule).parameters)
             known |= set(inspect.signature(pl.Trainer).parameters)
             if close := difflib.get_close_matches(name, known - {name}, 1):
                 message += f". Did you mean {close[0]!r}?"
@@ -64,6 +72,61 @@ def _plain_message(message: str) -> str:
     told = "; ".join(parts).replace("typing.", "")
     value = f" (got {given[1]})" if given and "is not accepted" not in told else ""
     return f"{key[1] if key else 'an option'}: {told}{value}"
+
+
+_CKPT_HELP = {
+    "fit": "Go on with a run: `last` (the newest run of these options), its folder or last.ckpt.",
+    "other": "The trained model: best.ckpt, or the folder of its run.",
+}
+
+
+class ParsedCLI(LightningCLI):
+    """LightningCLI with our options, in the order people look for them."""
+
+    def _prepare_subcommand_parser(
+        self, klass: type, subcommand: str, **kwargs: Any
+    ) -> LightningArgumentParser:
+        kwargs.update(usage=f"pamt {subcommand} [options]", description=DESCRIPTIONS[subcommand])
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand == "fit":
+            # The sizes of a trained model are its checkpoint's; those of a new one are the data's.
+            for size in ("num_features", "num_classes"):
+                parser.link_arguments(
+                    f"data.{size}", f"model.init_args.{size}", apply_on="instantiate"
+                )
+            parser.add_argument(
+                "--test_after_fit", type=bool, default=True, help="Test the best state after fit."
+            )
+            parser.add_argument(
+                "--run_dir",
+                type=str | None,
+                default=None,
+                help="Folder of this run. Default: a new one below lightning_logs/.",
+            )
+        elif subcommand == "predict":
+            parser.add_argument(
+                "--output", type=str, default="predictions.csv", help="The CSV file to write."
+            )
+        for action in parser._actions:
+            if action.dest == "ckpt_path":
+                action.help = _CKPT_HELP.get(subcommand, _CKPT_HELP["other"])
+        return parser
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """Lightning's, without the choice to load checkpoints unsafely."""
+        return {name: skip | {"weights_only"} for name, skip in LightningCLI.subcommands().items()}
+
+    def add_core_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Data and model first: that is what people look for in `--help`."""
+        parser.add_lightning_class_args(GraphDataModule, "data")
+        parser.add_lightning_class_args(NodeClassificationModule, "model", subclass_mode=True)
+        # `dirpath` is the run's folder: --run_dir.
+        parser.add_class_arguments(BestStopping, "stopping", skip={"dirpath"})
+        parser.callback_keys.append("stopping")
+        parser.add_lightning_class_args(pl.Trainer, "trainer")
+        parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
+        parser.set_defaults({"model": {"class_path": "pamt_lightning.PAMTModule"}})
 
 
 def check_config_files(args: list[str], sections: set[str]) -> None:

@@ -82,6 +82,7 @@ def print_fit(
 ) -> None:
     """The short table after a fit; ``board`` says whether TensorBoard has something to show."""
     sizes, noise = record["sizes"], record["structure_noise"]
+    seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
     network = record["test_metrics"].get("test_acc_network")
     folder_text = None if folder is None else os.path.relpath(folder)
     print_table(
@@ -89,7 +90,7 @@ def print_fit(
         [
             (
                 "split",
-                f"{record['split']}, seed {record['split_seed']}: {sizes['train']:,} training, "
+                f"{record['split']}{seed}: {sizes['train']:,} training, "
                 f"{sizes['val']:,} stopping, {sizes['test']:,} {record['tested_on']}",
             ),
             ("noise", noise and f"{noise:.4f} of edges join two classes (oracle corruption)"),

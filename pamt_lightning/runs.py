@@ -16,10 +16,10 @@ CONFIG = "config.yaml"
 _VERSION = re.compile(r"version_(\d+)$")
 
 
-def run_name(dataset: str, method: str, split_seed: int, init_seed: int, noise: str = "") -> str:
+def run_name(dataset: str, method: str, split: str, init_seed: int, noise: str = "") -> str:
     """Name of the folder that holds all runs of one data set, method, split and initialisation."""
     safe = re.sub(r"[^\w.-]+", "_", dataset)
-    return f"{safe}{noise}/{method}/split{split_seed}_init{init_seed}"
+    return f"{safe}{noise}/{method}/split{split}_init{init_seed}"
 
 
 def versions(folder: Path) -> list[Path]:

@@ -255,6 +255,7 @@ def test_a_wrong_option_gets_a_few_words_that_help(
         ("modle: {}", "has no section 'modle'"),
         ("model: {init_args: {hiden_dim: 3}}", "Did you mean 'hidden_dim'?"),
         ("trainer: {max_epoch: 3}", "Did you mean 'max_epochs'?"),
+        ("data: {trian: 3}", "Did you mean 'train'?"),
         ("model: [", "bad.yaml is not valid YAML"),
         ("just text", "must hold sections"),
         ("ckpt_path: last", "`ckpt_path` belongs on the command line"),
@@ -267,21 +268,73 @@ def test_a_wrong_config_names_the_file_or_the_key(
     assert words in failed(["fit", "--config", "bad.yaml"], capsys)
 
 
-def test_preparation_of_attributes_is_kept_on_data_named_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", ["none", "l1", "standard"])
+def test_scaling_of_attributes_is_kept_on_data_named_anew(tmp_path: Path, scale: str) -> None:
     labels = ["blue" if i % 2 else "red" for i in range(30)]
     write_own_graph(tmp_path / "mine", labels, 0)
-    options = [
-        "--data.train",
-        "4",
-        "--trainer.max_epochs",
-        "3",
-        "--data.normalize_features",
-        "false",
-    ]
+    options = ["--data.train", "4", "--trainer.max_epochs", "3"]
+    options += ["--data.scale_features", scale]
     assert main(["fit", "--data.path", "mine", *options, "--run_dir", "r"]) == 0
     assert main(["predict", "--ckpt_path", "r", "--output", "a.csv"]) == 0
     assert main(["predict", "--ckpt_path", "r", "--data.path", "mine", "--output", "b.csv"]) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_columns_in_another_order_are_put_right_and_others_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_own_graph(tmp_path / "mine", ["blue" if i % 2 else "red" for i in range(30)], 0)
+    options = ["--data.train", "4", "--trainer.max_epochs", "3", "--run_dir", "r"]
+    assert main(["fit", "--data.path", "mine", *options]) == 0
+    rows = [line.split(",") for line in (tmp_path / "mine" / "nodes.csv").read_text().split()]
+    for name, header in (("swapped", "b"), ("odd", "c")):
+        (tmp_path / name).mkdir()
+        shutil.copy(tmp_path / "mine" / "edges.csv", tmp_path / name)
+        lines = [f"{i},{label},{b},{a}" for i, label, a, b in rows]
+        lines[0] = f"id,label,{header},a"
+        (tmp_path / name / "nodes.csv").write_text("\n".join(lines))
+    assert main(["predict", "--ckpt_path", "r", "--output", "a.csv"]) == 0
+    assert main(["predict", "--ckpt_path", "r", "--data.path", "swapped", "--output", "b.csv"]) == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    told = failed(["predict", "--ckpt_path", "r", "--data.path", "odd"], capsys)
+    assert "trained on the columns a, b; in odd `b` is missing" in told
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    options = ["--trainer.max_epochs", "2"]
+    told = failed(["fit", "--ckpt_path", str(run), *options], capsys)
+    assert "has 6 epochs behind it; `trainer.max_epochs` must not be below, got 2" in told
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_a_run_that_saved_nothing_cannot_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "early").mkdir()
+    told = failed(["fit", "--ckpt_path", "early"], capsys)
+    assert "stopped before its first save: start it without --ckpt_path" in told
+
+
+def test_measurements_are_scaled_by_column(tmp_path: Path) -> None:
+    # Age and income: the larger column must not drown the other one.
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    lines = ["id,label,age,income"]
+    for node in range(60):
+        age = random.normal(30 + 20 * (node % 2), 3)
+        label = "old" if node % 2 else "young"
+        lines.append(f"n{node},{label},{age:.1f},{random.normal(5e4, 1e4):.0f}")
+    (folder / "nodes.csv").write_text("\n".join(lines))
+    edges = [f"n{i},n{(i + 7) % 60}" for i in range(60)]  # edges tell nothing
+    (folder / "edges.csv").write_text("\n".join(["source,target", *edges]))
+    options = ["--data.train", "10", "--trainer.max_epochs", "60", "--run_dir", "r"]
+    assert main(["fit", "--data.path", "shop", *options]) == 0
+    metrics = json.loads((tmp_path / "r" / "results.json").read_text())["test_metrics"]
+    assert metrics["test_acc_network"] > 0.9
 
 
 def test_a_checkpoint_finds_its_data_from_any_folder(

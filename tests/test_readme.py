@@ -29,6 +29,7 @@ def test_the_two_commands_come_first_and_exist() -> None:
     assert [line.split("#")[0].strip() for line in blocks("bash")[0].splitlines()] == [
         "make run",
         "make test",
+        ". .venv/bin/activate",
     ]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "\nrun:" in makefile
@@ -55,7 +56,7 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("python")
     assert "max_epochs=2000" in code
-    quick = code.replace("max_epochs=2000", "max_epochs=3, logger=False, enable_progress_bar=False")
+    quick = code.replace("max_epochs=2000", "max_epochs=3, logger=False")
     scope: dict[str, object] = {}
     exec(compile(quick, "README.md", "exec"), scope)
     assert float(scope["trainer"].callback_metrics["test_acc"]) > 0  # type: ignore[attr-defined]

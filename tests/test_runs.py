@@ -13,13 +13,13 @@ from pamt_lightning.runs import new_version, newest_with, run_name, versions, wr
 
 
 def test_a_run_is_named_by_data_method_split_and_initialisation() -> None:
-    assert run_name("cora_ml", "PAMT", 7, 1) == "cora_ml/PAMT/split7_init1"
-    assert run_name("cora_ml", "PAMT", 7, 1, "_noise0.5") == "cora_ml_noise0.5/PAMT/split7_init1"
+    assert run_name("cora_ml", "PAMT", "7", 1) == "cora_ml/PAMT/split7_init1"
+    assert run_name("cora_ml", "PAMT", "7", 1, "_noise0.5") == "cora_ml_noise0.5/PAMT/split7_init1"
 
 
 @pytest.mark.parametrize("name", ["my graph", "a/b", "..\\c", "ünï: ?", "a\nb"])
 def test_a_name_is_one_folder_whatever_the_user_calls_the_data(name: str) -> None:
-    first = run_name(name, "PAMT", 7, 1).split("/")
+    first = run_name(name, "PAMT", "7", 1).split("/")
     assert len(first) == 3
     assert re.fullmatch(r"[\w.-]+", first[0])
 

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytorch_lightning as pl
 import torch
 
 from pamt_lightning.data.download import locate
-from pamt_lightning.data.features import l1_normalize
+from pamt_lightning.data.features import ScaleName, Scaling, reorder_columns
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own import read_own_graph
 from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
-from pamt_lightning.data.split_files import index_split, read_index_split
-from pamt_lightning.data.splits import (
-    VALIDATION_SEEDS,
-    Split,
-    ppnp_split,
-    random_split,
-    resolve_split_seed,
-)
+from pamt_lightning.data.split_choice import SplitSizes, given_split
+from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
@@ -75,7 +70,9 @@ class GraphDataModule(pl.LightningDataModule):
             that is less.
         test: Nodes for testing, or their share; default all others. The split ``ppnp`` fixes them.
         num_known: Split ``ppnp``: how many nodes may be seen before testing; default as published.
-        normalize_features: Divide each node's attributes by their L1 norm.
+        scale_features: ``l1`` (each node's attributes divided by their L1 norm: words; default for
+            sparse attributes), ``standard`` (each column with mean 0 and deviation 1: measurements;
+            default for dense ones) or ``none``.
         structure_noise: Rewire edges until this share of them joins different classes. It reads the
             labels of all nodes: an oracle corruption, for experiments.
         noise_seed: Seed of the structure noise, apart from all others.
@@ -95,7 +92,7 @@ class GraphDataModule(pl.LightningDataModule):
         val: int | float | None = None,
         test: int | float | None = None,
         num_known: int | None = None,
-        normalize_features: bool = True,
+        scale_features: ScaleName | None = None,
         structure_noise: float | None = None,
         noise_seed: int = 0,
         synthetic: SyntheticOptions = DEFAULT_SYNTHETIC,
@@ -135,7 +132,7 @@ class GraphDataModule(pl.LightningDataModule):
         self.val = None if val is None else _count_or_share(val)
         self.test = None if test is None else _count_or_share(test)
         self.num_known = num_known
-        self.normalize_features = normalize_features
+        self.scale_features = scale_features
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
         self.achieved_noise: float | None = None
         self.split: Split | None = None
@@ -143,6 +140,9 @@ class GraphDataModule(pl.LightningDataModule):
         self._graph: Graph | None = None
         self._on_device: Graph | None = None
         self._expected_classes: tuple[str, ...] | None = None
+        self._expected_columns: tuple[str, ...] = ()
+        self._expected_scaling: Scaling | None = None
+        self._scaling = Scaling("none")
         self._fingerprint = ""
 
     @property
@@ -207,6 +207,18 @@ class GraphDataModule(pl.LightningDataModule):
         self._expected_classes = tuple(class_names)
         self._graph = self._on_device = self.split = None
 
+    def expect_features(self, state: Mapping[str, Any]) -> None:
+        """Order and scale the attributes as those that a model was trained on.
+
+        Args:
+            state: What `state_dict` said of the training data.
+        """
+        scaling = state["scaling"]
+        mean, std = (None if scaling[k] is None else scaling[k].numpy() for k in ("mean", "std"))
+        self._expected_scaling = Scaling(scaling["kind"], mean, std)
+        self._expected_columns = tuple(state["feature_names"])
+        self._graph = self._on_device = self.split = None
+
     # Lightning's hooks -------------------------------------------------------------------------
 
     def prepare_data(self) -> None:
@@ -222,7 +234,8 @@ class GraphDataModule(pl.LightningDataModule):
             try:
                 self.split = self._make_split(self._graph)
             except InputError as error:
-                where = f"{self._label_file}: " if self.spec is None else ""
+                own = self.spec is None and self.split_name != "given"  # that names its own file
+                where = f"{self._label_file}: " if own else ""
                 raise InputError(f"{where}{error}") from None
             parts = (self.split.train, self.split.val, self.split.test)
             self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
@@ -256,12 +269,19 @@ class GraphDataModule(pl.LightningDataModule):
             "num_nodes": self.graph.num_nodes,
             "hashes": dict(self.raw.hashes),
             "fingerprint": self._fingerprint,
+            "feature_names": list(self._expected_columns or self.raw.feature_names),
+            "scaling": {
+                "kind": self._scaling.kind,
+                "mean": _tensor(self._scaling.mean),
+                "std": _tensor(self._scaling.std),
+            },
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Refuse to resume a training on other data than it was started with."""
         mine = self.state_dict()
-        changed = [key for key in mine if mine[key] != state_dict.get(key)]
+        # The scaling follows from the bytes of the data.
+        changed = [k for k in mine if k != "scaling" and mine[k] != state_dict.get(k)]
         if changed and self.trainer is not None and self.trainer.state.fn == "fit":
             first = changed[0]
             raise CheckpointError(
@@ -284,54 +304,27 @@ class GraphDataModule(pl.LightningDataModule):
             raw, self.achieved_noise = add_structure_noise(
                 raw, self.structure_noise, self.noise_seed
             )
-        features = l1_normalize(raw.features) if self.normalize_features else raw.features
+        features = reorder_columns(
+            raw.features, raw.feature_names, self._expected_columns, self.dataset_name
+        )
+        self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
+        features = self._scaling.apply(features)
         return Graph.from_scipy(features, raw.adjacency, raw.labels, raw.class_names, raw.node_ids)
 
     def _make_split(self, graph: Graph) -> Split:
-        labels, names = graph.y.numpy(), graph.class_names
+        labels, ids = graph.y.numpy(), np.asarray(graph.node_ids)
+        sizes = SplitSizes(self.train, self.val, self.test, self.num_known)
+        if self.split_name == "given":
+            given = self.split_path or self.raw.given_splits
+            return given_split(given, labels, ids, source=self.dataset_name)
         if self.split_name == "random":
-            return random_split(
-                labels,
-                self.split_seed,
-                train=self.train,
-                val=self.val,
-                test=self.test,
-                class_names=names,
-            )
-        if self.split_name == "ppnp":
-            return self._ppnp_split(graph)
-        ids = np.asarray(graph.node_ids)
-        if self.split_path is not None:
-            return read_index_split(self.split_path, labels, ids)
-        if not self.raw.given_splits:
-            raise InputError(
-                f"`split`='given' needs index files (`split_path`), or an .npz with train_index, "
-                f"val_index and test_index; {self.dataset_name!r} brings none."
-            )
-        return index_split(self.raw.given_splits, labels, ids, source=self.dataset_name)
+            return sizes.random(labels, self.split_seed, graph.class_names)
+        num_known = self.spec.num_known if self.spec else 1500
+        return sizes.ppnp(labels, self.split_seed, graph.class_names, num_known)
 
-    def _ppnp_split(self, graph: Graph) -> Split:
-        num_known = self.num_known
-        if num_known is None:
-            num_known = self.spec.num_known if self.spec else 1500
-        val = 500 if self.val is None else self.val
-        if not isinstance(self.train, int) or not isinstance(val, int) or self.test is not None:
-            raise InputError(
-                "`split`='ppnp' takes whole numbers for `train` and `val` and none for `test` (all "
-                f"unknown nodes are tested), got {self.train!r}, {val!r} and {self.test!r}."
-            )
-        split = ppnp_split(
-            graph.y.numpy(),
-            self.split_seed,
-            num_known,
-            self.train,
-            val,
-            class_names=graph.class_names,
-        )
-        if self.split_seed in VALIDATION_SEEDS:
-            # Choices must not be made on the nodes that results are reported on.
-            return replace(split, test=split.rest, rest=split.rest[:0])
-        return split
+
+def _tensor(array: npt.NDArray[Any] | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)
 
 
 def _absolute(path: str | Path | None) -> str | None:

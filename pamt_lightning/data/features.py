@@ -2,15 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
+from pamt_lightning.errors import CheckpointError, InputError
 
-def l1_normalize(
-    features: sp.csr_array | np.ndarray[Any, Any],
-) -> sp.csr_array | np.ndarray[Any, Any]:
+Features: TypeAlias = sp.csr_array | npt.NDArray[Any]
+ScaleName: TypeAlias = Literal["l1", "standard", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How attributes are scaled; that of the training data serves all data a model is used on.
+
+    Attributes:
+        kind: ``l1`` (each row divided by its L1 norm: words of a text), ``standard`` (each column
+            with mean 0 and deviation 1: measurements) or ``none``.
+        mean: Mean of each column, for ``standard``.
+        std: Deviation of each column, for ``standard``; 1 where the column is constant.
+    """
+
+    kind: ScaleName
+    mean: npt.NDArray[np.float64] | None = None
+    std: npt.NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, features: Features, kind: ScaleName | None = None) -> Scaling:
+        """The scaling of these attributes: ``l1`` if sparse, ``standard`` if dense, unless told."""
+        kind = kind or ("l1" if sp.issparse(features) else "standard")
+        if kind != "standard":
+            return cls(kind)
+        if sp.issparse(features):
+            raise InputError(
+                "`scale_features`='standard' would fill sparse attributes up: use l1 or none."
+            )
+        std = features.std(axis=0, dtype=np.float64)
+        return cls(kind, features.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
+
+    def apply(self, features: Features) -> Features:
+        """The scaled attributes."""
+        if self.kind == "l1":
+            return l1_normalize(features)
+        if self.kind == "none" or self.mean is None or self.std is None:
+            return features
+        dense = features.toarray() if sp.issparse(features) else features
+        return ((dense - self.mean) / self.std).astype(np.float32)
+
+
+def reorder_columns(
+    features: Features, names: Sequence[str], expected: Sequence[str], source: str
+) -> Features:
+    """Put the columns into the order a model was trained with, by their names.
+
+    Args:
+        features: Attributes ``[n, d]``.
+        names: Names of their columns; empty if the file has none.
+        expected: Names the model was trained with; empty if its data had none.
+        source: The data's name, for the error.
+    """
+    if not names or not expected or tuple(names) == tuple(expected):
+        return features
+    if set(names) != set(expected):
+        odd = sorted(set(expected) ^ set(names))[0]
+        which = "is missing" if odd in expected else "is not among them"
+        raise CheckpointError(
+            f"The model was trained on the columns {', '.join(expected)}; "
+            f"in {source} `{odd}` {which}."
+        )
+    position = {name: number for number, name in enumerate(names)}
+    return features[:, [position[name] for name in expected]]
+
+
+def l1_normalize(features: Features) -> Features:
     """Divide each row by the sum of its absolute values; rows of zeros stay zeros.
 
     Sums and quotients are float64, so that very large and very small rows keep their values.

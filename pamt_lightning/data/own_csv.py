@@ -55,6 +55,7 @@ def read_csv_folder(folder: Path) -> RawGraph:
         labels=nodes.labels,
         node_ids=np.array(list(nodes.position)),
         class_names=nodes.class_names,
+        feature_names=nodes.feature_names,
     )
 
 
@@ -64,6 +65,7 @@ class _Nodes:
     features: Features
     labels: IntArray
     class_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
 
 
 def _read_nodes(path: Path) -> _Nodes:
@@ -104,7 +106,8 @@ def _read_nodes(path: Path) -> _Nodes:
         number_of_code[code_of_name[name]] = number
     codes = np.array(label_codes or [0] * len(ids), dtype=np.int64)
     features = stack_features(blocks, len(feature_columns))
-    return _Nodes(position, features, number_of_code[codes], class_names)
+    names = tuple(table.columns[column] for column in feature_columns)
+    return _Nodes(position, features, number_of_code[codes], class_names, names)
 
 
 def _parse_features(

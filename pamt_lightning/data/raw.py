@@ -26,6 +26,7 @@ class RawGraph:
         node_ids: ``[n]`` the ids the file uses, of any NumPy integer or string type.
         class_names: Name of class 0, 1, ...
         hashes: SHA-256 of each file that was read, by file name.
+        feature_names: Names of the feature columns, if the file has any.
         given_splits: Index arrays by part name (``train``, ``val``, ``test``) if
             the file brings its own.
     """
@@ -36,6 +37,7 @@ class RawGraph:
     node_ids: npt.NDArray[np.generic]
     class_names: tuple[str, ...]
     hashes: Mapping[str, str] = field(default_factory=dict)
+    feature_names: tuple[str, ...] = ()
     given_splits: Mapping[str, IntArray] = field(default_factory=dict)
 
     @property

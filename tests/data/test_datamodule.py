@@ -205,7 +205,7 @@ def test_another_seed_gives_another_split_of_the_same_graph() -> None:
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_normalisation_of_features_can_be_left_out(normalize: bool) -> None:
-    data = ready(normalize_features=normalize)
+    data = ready(scale_features=None if normalize else "none")
     raw = data.raw.features
     assert isinstance(raw, sp.csr_array)
     expected = l1_normalize(raw) if normalize else raw
@@ -253,7 +253,7 @@ def test_a_rate_of_noise_must_lie_in_its_range(rate: float) -> None:
 def test_an_own_folder_with_index_files_goes_through_to_the_end(
     folder: Path, split_folder: Path
 ) -> None:
-    data = GraphDataModule(path=str(folder), split_path=str(split_folder))
+    data = GraphDataModule(path=str(folder), split_path=str(split_folder), scale_features="l1")
     assert (data.num_features, data.num_classes) == (2, 2)
     data.prepare_data()
     data.setup("fit")
@@ -445,6 +445,8 @@ def test_the_state_says_which_data_it_was(tmp_path: Path) -> None:
     state = data.state_dict()
     assert state == {
         "fingerprint": data.graph.fingerprint(),
+        "feature_names": [],
+        "scaling": {"kind": "l1", "mean": None, "std": None},
         "dataset": "synthetic",
         "class_names": ["class_0", "class_1", "class_2"],
         "num_nodes": 300,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data.features import l1_normalize
+from pamt_lightning.data.features import Scaling, l1_normalize, reorder_columns
+from pamt_lightning.errors import CheckpointError, InputError
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
@@ -34,3 +35,35 @@ def test_stored_zeros_stay_zeros() -> None:
     result = l1_normalize(stored)
     assert isinstance(result, sp.csr_array)
     assert result.toarray().tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_scaling_is_chosen_by_layout_and_can_be_named() -> None:
+    dense = np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32)
+    sparse = sp.csr_array(dense)
+    assert Scaling.of(sparse).kind == "l1"
+    assert Scaling.of(dense).kind == "standard"
+    assert Scaling.of(dense, "none").apply(dense) is dense
+    with pytest.raises(InputError, match="would fill sparse attributes up"):
+        Scaling.of(sparse, "standard")
+
+
+def test_standard_scaling_is_that_of_scikit_learn() -> None:
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    random = np.random.default_rng(0)
+    training, new = (random.normal(3, 9, (20, 4)).astype(np.float32) for _ in range(2))
+    training[:, 2] = 7.0  # a constant column
+    oracle = preprocessing.StandardScaler().fit(training.astype(np.float64))
+    expected = oracle.transform(new.astype(np.float64))
+    scaling = Scaling.of(training)
+    np.testing.assert_allclose(np.asarray(scaling.apply(new)), expected, rtol=1e-5, atol=1e-5)
+    filled = np.asarray(scaling.apply(sp.csr_array(new)))
+    np.testing.assert_allclose(filled, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_are_put_in_order_by_name() -> None:
+    features = np.array([[1.0, 2.0, 3.0]])
+    ordered = reorder_columns(features, ("a", "b", "c"), ("c", "a", "b"), "new")
+    assert np.asarray(ordered).tolist() == [[3.0, 1.0, 2.0]]
+    assert reorder_columns(features, (), ("c", "a", "b"), "new") is features
+    with pytest.raises(CheckpointError, match=r"the columns a, b, d; in new `c` is not among them"):
+        reorder_columns(features, ("a", "b", "c"), ("a", "b", "d"), "new")
