@@ -136,8 +136,10 @@ def locate(
     try:
         return _fetch(spec, places[-1], tried)
     except _CannotWriteError as error:
-        tried.append(f"{error}; set PAMT_CACHE to a folder that can be written")
-        raise _not_found(spec, places[-1], tried) from None
+        raise DatasetNotFoundError(
+            f"Data set `{spec.name}` is not on this machine and cannot be fetched: {error}. "
+            "Set PAMT_CACHE to a folder that can be written."
+        ) from None
 
 
 def verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> Located:
@@ -258,5 +260,5 @@ def _not_found(spec: DatasetSpec, cache: Place, tried: list[str]) -> DatasetNotF
             lines.append("  or")
         lines += [f"    {file.url}" for file in variant.files]
     lines.append(f"  into {cache.folders[0]}")
-    lines.append("  or any folder that you name (`root` option, or the variable PAMT_DATA).")
+    lines.append("  or any folder that you name (--data.root, or the variable PAMT_DATA).")
     return DatasetNotFoundError("\n".join(lines))

@@ -247,6 +247,4 @@ def get_spec(name: str) -> DatasetSpec:
         return by_name[key]
     close = difflib.get_close_matches(key, by_name, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
-    raise InputError(
-        f"`name` must be a known data set, got {name!r}.{hint} Known: {', '.join(by_name)}."
-    )
+    raise InputError(f"There is no data set {name!r}.{hint} Known: {', '.join(by_name)}.")

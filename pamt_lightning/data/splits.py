@@ -199,7 +199,8 @@ def random_split(
     labelled = np.flatnonzero(labels >= 0)
     if len(labelled) == 0:
         raise InputError(
-            "No node has a label, so there is nothing to learn from. Fill in labels of some nodes."
+            "No node has a label, so there is nothing to train or test on. Fill in labels of some "
+            "nodes; to predict, use `pamt predict`."
         )
     _check_size("train", train)
     # RandomState and not Generator: NumPy promises that its draws never change between versions.

@@ -529,7 +529,7 @@ def test_there_is_no_graph_before_setup() -> None:
             {"dataset": "pubmed", "path": "mine"},
             "Give `dataset` or `path`, not both, got 'pubmed' and 'mine'.",
         ),
-        ({"dataset": "pubmet"}, "must be a known data set, got 'pubmet'. Did you mean pubmed"),
+        ({"dataset": "pubmet"}, "There is no data set 'pubmet'. Did you mean pubmed"),
         ({"split": "planetoid"}, "`split` must be one of ppnp, random, given, got 'planetoid'."),
         (
             {"split": "ppnp", "split_path": "here"},

@@ -26,14 +26,14 @@ def test_aliases_lead_to_the_same_spec(alias: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_close_ones_and_all_names() -> None:
-    with pytest.raises(InputError, match=r"got 'pubmd'\. Did you mean pubmed\?") as caught:
+    with pytest.raises(InputError, match=r"data set 'pubmd'\. Did you mean pubmed\?") as caught:
         get_spec("pubmd")
     for name in ("cora_ml", "citeseer", "ms_aca", "synthetic"):
         assert name in str(caught.value)
 
 
 def test_a_name_like_no_other_gets_no_wild_guess() -> None:
-    with pytest.raises(InputError, match=r"got 'zzzz'\. Known: cora_ml, ") as caught:
+    with pytest.raises(InputError, match=r"data set 'zzzz'\. Known: cora_ml, ") as caught:
         get_spec("zzzz")
     assert "Did you mean" not in str(caught.value)
 
