@@ -199,7 +199,7 @@ def test_certificates_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_cache_that_cannot_be_written_is_said_plainly(server: Server, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file, not a folder")
-    with pytest.raises(DatasetNotFoundError, match="Not a directory. Set PAMT_CACHE"):
+    with pytest.raises(DatasetNotFoundError, match=r"Not a directory\. Set PAMT_CACHE"):
         locate(toy(server.url), cache=tmp_path / "cache")
     assert server.requests == []
 
@@ -211,7 +211,7 @@ def test_a_full_disk_is_said_plainly(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DatasetNotFoundError, match="No space left on device. Set PAMT_CACHE"):
+    with pytest.raises(DatasetNotFoundError, match=r"No space left on device\. Set PAMT_CACHE"):
         locate(toy(server.url), cache=tmp_path)
     assert names(tmp_path / "toy") == set()
 
