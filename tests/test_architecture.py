@@ -33,7 +33,11 @@ ALLOWED = {
 }
 
 # These answer at once, so nothing heavy is loaded with them.
-LIGHT = ("main.py", "datasets_command.py", "data/registry.py", "data/download.py")
+_READING = sorted(f"data/{path.name}" for path in (PACKAGE / "data").glob("*.py"))
+LIGHT = (
+    *("main.py", "datasets_command.py"),
+    *(name for name in _READING if name not in ("data/__init__.py", "data/datamodule.py")),
+)
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}
 
 EQUATIONS = {
