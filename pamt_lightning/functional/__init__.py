@@ -10,6 +10,7 @@ from pamt_lightning.functional.similarity import (
     mask_representation,
     renormalize_mask,
 )
+from pamt_lightning.functional.symmetric import smooth, symmetric_product
 
 __all__ = [
     "add_self_loops",
@@ -23,5 +24,7 @@ __all__ = [
     "propagate",
     "renormalize_mask",
     "row_indices",
+    "smooth",
     "soft_cross_entropy",
+    "symmetric_product",
 ]

@@ -40,7 +40,7 @@ def propagate(
     fixed_rows = None if reset_index is None else y0[reset_index]
     y = y0
     for _ in range(num_steps):
-        y = torch.addmm(restart, adj, y, alpha=1.0 - alpha)
+        y = torch.addmm(restart, adj, y, alpha=1.0 - alpha) if alpha > 0.0 else adj @ y
         if reset_index is not None and fixed_rows is not None:
             y[reset_index] = fixed_rows
     return y
