@@ -1,6 +1,10 @@
 """The equations of the paper: tensors in, tensors out; no state, no files, no random numbers."""
 
-from pamt_lightning.functional.losses import confidence_weights, soft_cross_entropy
+from pamt_lightning.functional.losses import (
+    adaptive_gamma,
+    confidence_weights,
+    soft_cross_entropy,
+)
 from pamt_lightning.functional.momentum import blend_soft_labels
 from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
 from pamt_lightning.functional.propagation import one_hot_rows, propagate
@@ -13,6 +17,7 @@ from pamt_lightning.functional.similarity import (
 from pamt_lightning.functional.symmetric import smooth, symmetric_product
 
 __all__ = [
+    "adaptive_gamma",
     "add_self_loops",
     "blend_soft_labels",
     "confidence_weights",

@@ -1,4 +1,4 @@
-"""The soft-label cross entropy and the weights that PT and PTA put on it."""
+"""The soft-label cross entropy and the weights that PTD and PTA put on it."""
 
 from __future__ import annotations
 
@@ -41,22 +41,35 @@ def soft_cross_entropy(
     return -(target * torch.log_softmax(logits, dim=-1)).sum() / logits.shape[1]
 
 
-def confidence_weights(logits: Tensor, epoch: int, epsilon: float = 100.0) -> Tensor:
-    r"""PTA's adaptive weights: trust the network more, the longer it has been trained.
+def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
+    r"""How far the network itself believes each label: the loss weights of PTD and PTA.
 
-    .. math:: w = \mathrm{softmax}(f_\theta(X))^{\gamma}, \qquad \gamma = \ln(1 + t / \epsilon)
+    .. math:: w = \mathrm{softmax}(f_\theta(X))^{\gamma}
 
     Args:
         logits: :math:`f_\theta(X)`, shape ``[N, C]``.
-        epoch: Number of finished epochs :math:`t`; at 0 all weights are 1.
-        epsilon: How slowly :math:`\gamma` grows.
+        gamma: :math:`\gamma \ge 0`; 0 gives ones (PTS), 1 the probabilities (PTD), and PTA lets
+            it grow with `adaptive_gamma`.
 
     Returns:
         :math:`w`, shape ``[N, C]``, detached from the graph of gradients.
+    """
+    if not gamma >= 0:
+        raise ValueError(f"`gamma` must be 0 or more, got {gamma}.")
+    return torch.softmax(logits.detach(), dim=-1) ** gamma
+
+
+def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
+    r"""PTA's exponent: trust the network more, the longer it has been trained.
+
+    .. math:: \gamma = \ln(1 + t / \epsilon)
+
+    Args:
+        epoch: Number of finished epochs :math:`t`; at 0 the exponent is 0.
+        epsilon: How slowly :math:`\gamma` grows.
     """
     if epoch < 0:
         raise ValueError(f"`epoch` must be 0 or more, got {epoch}.")
     if not epsilon > 0:
         raise ValueError(f"`epsilon` must be greater than 0, got {epsilon}.")
-    gamma = math.log1p(epoch / epsilon)
-    return torch.softmax(logits.detach(), dim=-1) ** gamma
+    return math.log1p(epoch / epsilon)

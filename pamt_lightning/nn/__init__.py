@@ -1,6 +1,22 @@
 """Networks only: no loss, no optimiser, no data."""
 
+from pamt_lightning.nn.appnp import APPNP
+from pamt_lightning.nn.gat import GAT
+from pamt_lightning.nn.gcn import GCN
 from pamt_lightning.nn.mlp import MLP, InputLinear
-from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
+from pamt_lightning.nn.robust_gcn import RobustGCN
+from pamt_lightning.nn.sgc import SGC
+from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear, take_rows
 
-__all__ = ["MLP", "InputLinear", "SparseFeatures", "sparse_linear"]
+__all__ = [
+    "APPNP",
+    "GAT",
+    "GCN",
+    "MLP",
+    "SGC",
+    "InputLinear",
+    "RobustGCN",
+    "SparseFeatures",
+    "sparse_linear",
+    "take_rows",
+]

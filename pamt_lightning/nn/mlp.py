@@ -21,6 +21,19 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     return x * kept.to(x.dtype).mul_(1.0 / (1.0 - rate))
 
 
+def check_sizes(**sizes: int) -> None:
+    """Raise a ``ValueError`` unless all sizes are 1 or more."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"`{name}` must be 1 or more, got {size}.")
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raise a ``ValueError`` unless a dropout rate lies in [0, 1)."""
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"`{name}` must lie in [0, 1), got {rate}.")
+
+
 class InputLinear(nn.Module):
     """Dropout and a linear map on dense or sparse attributes.
 
@@ -69,24 +82,23 @@ class MLP(nn.Module):
         hidden_dim: Size of the hidden layer.
         num_classes: Number of classes C.
         dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
+        bias: Whether the two linear maps have a bias.
     """
 
     def __init__(
-        self, num_features: int, hidden_dim: int, num_classes: int, dropout: float = 0.0
+        self,
+        num_features: int,
+        hidden_dim: int,
+        num_classes: int,
+        dropout: float = 0.0,
+        bias: bool = True,
     ) -> None:
         super().__init__()
-        for name, size in (
-            ("num_features", num_features),
-            ("hidden_dim", hidden_dim),
-            ("num_classes", num_classes),
-        ):
-            if size < 1:
-                raise ValueError(f"`{name}` must be 1 or more, got {size}.")
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"`dropout` must lie in [0, 1), got {dropout}.")
+        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
+        check_rate("dropout", dropout)
         self.dropout = dropout
-        self.input = InputLinear(num_features, hidden_dim, dropout)
-        self.output = nn.Linear(hidden_dim, num_classes)
+        self.input = InputLinear(num_features, hidden_dim, dropout, bias)
+        self.output = nn.Linear(hidden_dim, num_classes, bias)
 
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]``."""

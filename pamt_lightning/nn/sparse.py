@@ -79,6 +79,11 @@ class SparseFeatures:
         return SparseFeatures.from_csr(rows)
 
 
+def take_rows(x: Tensor | SparseFeatures, index: Tensor) -> Tensor | SparseFeatures:
+    """The rows ``index`` of dense or sparse features."""
+    return x.take_rows(index) if isinstance(x, SparseFeatures) else x[index]
+
+
 def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
     """``x @ weight`` for sparse ``x`` ``[N, F]`` and dense ``weight`` ``[F, D]``.
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, one_hot
 
-from pamt_lightning.functional import confidence_weights, soft_cross_entropy
+from pamt_lightning.functional import adaptive_gamma, confidence_weights, soft_cross_entropy
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -60,13 +60,16 @@ def test_weights_are_the_probabilities_to_the_power_gamma(generator: torch.Gener
     logits = torch.randn(5, 3, generator=generator, dtype=torch.float64)
     f = logits.numpy()
     probs = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
-    for epoch, epsilon in ((1, 100.0), (250, 100.0), (30, 7.0)):
-        expected = probs ** math.log(1 + epoch / epsilon)
-        actual = confidence_weights(logits, epoch, epsilon).numpy()
-        np.testing.assert_allclose(actual, expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        confidence_weights(logits, 100).numpy(), probs ** math.log(2.0), rtol=1e-12
-    )
+    for gamma in (0.3, 1.0, 2.5):
+        actual = confidence_weights(logits, gamma).numpy()
+        np.testing.assert_allclose(actual, probs**gamma, rtol=1e-12)
+
+
+def test_gamma_grows_as_the_logarithm_of_the_epochs() -> None:
+    assert adaptive_gamma(100) == pytest.approx(math.log(2.0), rel=1e-14)
+    for epoch, epsilon in ((0, 100.0), (1, 100.0), (250, 100.0), (30, 7.0)):
+        expected = math.log(1 + epoch / epsilon)
+        assert adaptive_gamma(epoch, epsilon) == pytest.approx(expected, rel=1e-12)
 
 
 def test_weights_are_ones_at_epoch_zero_so_that_pta_begins_as_pts(
@@ -74,7 +77,7 @@ def test_weights_are_ones_at_epoch_zero_so_that_pta_begins_as_pts(
 ) -> None:
     logits = torch.randn(5, 3, generator=generator)
     logits[0] = torch.tensor([1e4, -1e4, 0.0])  # probabilities that are exactly 0
-    weights = confidence_weights(logits, 0)
+    weights = confidence_weights(logits, adaptive_gamma(0))
     assert torch.equal(weights, torch.ones(5, 3))
     labels = torch.rand(5, 3, generator=generator)
     assert soft_cross_entropy(logits, labels, weights) == soft_cross_entropy(logits, labels)
@@ -114,11 +117,12 @@ def test_shapes_that_would_broadcast_are_refused(
         soft_cross_entropy(*(torch.ones(shape) for shape in shapes))
 
 
-def test_epoch_and_epsilon_must_be_in_range() -> None:
-    logits = torch.ones(1, 2)
+def test_gamma_epoch_and_epsilon_must_be_in_range() -> None:
+    with pytest.raises(ValueError, match=re.escape("`gamma` must be 0 or more, got -0.5.")):
+        confidence_weights(torch.ones(1, 2), -0.5)
     with pytest.raises(ValueError, match=re.escape("`epoch` must be 0 or more, got -1.")):
-        confidence_weights(logits, -1)
+        adaptive_gamma(-1)
     for epsilon in (0.0, -1.0, float("nan")):
         message = f"`epsilon` must be greater than 0, got {epsilon}."
         with pytest.raises(ValueError, match=re.escape(message)):
-            confidence_weights(logits, 1, epsilon)
+            adaptive_gamma(1, epsilon)

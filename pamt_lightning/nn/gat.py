@@ -1,0 +1,132 @@
+"""GAT: a network whose nodes attend to their neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu, leaky_relu
+
+from pamt_lightning.functional.attention import (
+    Neighbourhood,
+    attention_sum,
+    edge_scores,
+    edge_softmax,
+)
+from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes, dropout
+from pamt_lightning.nn.sparse import SparseFeatures
+
+_NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper
+
+
+class GraphAttention(nn.Module):
+    r"""One attention per head over the neighbours of each node (GAT, Eq. 3 and 4).
+
+    .. math:: o_i = \sum_j \alpha_{ij} h_j, \qquad
+        \alpha_{ij} = \mathrm{softmax}_j\, \mathrm{LeakyReLU}(a_r^\top h_i + a_c^\top h_j)
+
+    The paper's :math:`a^\top [h_i \Vert h_j]` is the sum of the two halves, so it is worked out per
+    node and not per edge.
+
+    Args:
+        num_heads: Number of heads H.
+        dim: Size D of a head.
+        dropout: Share of the weights :math:`\alpha` set to zero in training.
+    """
+
+    def __init__(self, num_heads: int, dim: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.row = nn.Parameter(torch.empty(num_heads, dim))
+        self.col = nn.Parameter(torch.empty(num_heads, dim))
+        nn.init.xavier_uniform_(self.row)
+        nn.init.xavier_uniform_(self.col)
+
+    def forward(self, hood: Neighbourhood, h: Tensor) -> Tensor:
+        """Map ``h`` ``[N, H, D]`` to ``[N, H, D]``."""
+        scores = edge_scores(hood, (h * self.row).sum(dim=-1), (h * self.col).sum(dim=-1))
+        weights = edge_softmax(hood, leaky_relu(scores, _NEGATIVE_SLOPE))
+        return attention_sum(hood, dropout(weights, self.dropout, self.training), h)
+
+
+class GAT(nn.Module):
+    r"""Two layers of attention (Velickovic et al., 2018, Graph Attention Networks, Eq. 5 and 6).
+
+    The heads of the first layer stand side by side, those of the second are averaged:
+
+    .. math:: H = \mathrm{ELU}\left(\Vert_k A_k X W_k + b\right), \qquad
+        Z = \frac{1}{K'} \sum_{k=1}^{K'} A'_k H W'_k + b'
+
+    with the attention weights :math:`A_k` of :class:`GraphAttention`. Dropout falls on the input of
+    both layers and on the attention weights.
+
+    Args:
+        num_features: Number of attributes F.
+        hidden_dim: Size of one head of the first layer.
+        num_classes: Number of classes C.
+        num_heads: Number of heads of the first layer.
+        num_output_heads: Number of heads :math:`K'` of the second layer.
+        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
+        attention_dropout: Dropout rate in ``[0, 1)``, on the attention weights.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden_dim: int,
+        num_classes: int,
+        num_heads: int = 8,
+        num_output_heads: int = 1,
+        dropout: float = 0.6,
+        attention_dropout: float = 0.6,
+    ) -> None:
+        super().__init__()
+        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
+        check_sizes(num_heads=num_heads, num_output_heads=num_output_heads)
+        check_rate("dropout", dropout)
+        check_rate("attention_dropout", attention_dropout)
+        self.num_heads, self.num_output_heads = num_heads, num_output_heads
+        self.dropout = dropout
+        width = num_heads * hidden_dim
+        self.input = InputLinear(num_features, width, dropout, bias=False)
+        self.input_attention = GraphAttention(num_heads, hidden_dim, attention_dropout)
+        self.input_bias = nn.Parameter(torch.zeros(width))
+        self.output = nn.Linear(width, num_output_heads * num_classes, bias=False)
+        self.output_attention = GraphAttention(num_output_heads, num_classes, attention_dropout)
+        self.output_bias = nn.Parameter(torch.zeros(num_classes))
+        nn.init.xavier_uniform_(self.input.weight)
+        nn.init.xavier_uniform_(self.output.weight)
+        self._hood: Neighbourhood | None = None
+
+    def forward(self, x: Tensor | SparseFeatures, adj: Tensor) -> Tensor:
+        """Logits ``[N, C]`` of attributes ``[N, F]`` on the graph ``adj``.
+
+        Args:
+            x: The attributes.
+            adj: CSR with a self-loop on each node, shape ``[N, N]``; its values are not used. Pass
+                the same object each time: what is worked out from it is kept.
+        """
+        hood = self._neighbourhood(adj)
+        h = self.input(x).unflatten(1, (self.num_heads, -1))
+        hidden = elu(self.input_attention(hood, h).flatten(1) + self.input_bias)
+        h = self.output(dropout(hidden, self.dropout, self.training))
+        heads = self.output_attention(hood, h.unflatten(1, (self.num_output_heads, -1)))
+        logits: Tensor = heads.mean(dim=1) + self.output_bias
+        return logits
+
+    def _neighbourhood(self, adj: Tensor) -> Neighbourhood:
+        if self._hood is None or self._hood.adj is not adj:
+            hood = Neighbourhood.from_adjacency(adj)
+            loops = int((hood.row == hood.col).sum())
+            if loops != hood.num_nodes:
+                raise ValueError(
+                    "`adj` must have one self-loop on each node, "
+                    f"got {loops} on {hood.num_nodes} nodes."
+                )
+            self._hood = hood
+        return self._hood
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy or a pickle of the network is not to carry the graph.
+        return {**self.__dict__, "_hood": None}

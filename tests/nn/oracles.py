@@ -1,0 +1,40 @@
+"""What tests of graph networks share: PyTorch Geometric, and small inputs for it."""
+
+from __future__ import annotations
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pamt_lightning.functional import normalize_adjacency, row_indices
+from pamt_lightning.graph import Graph
+from pamt_lightning.nn import SparseFeatures
+
+
+def pyg() -> ModuleType:
+    """``torch_geometric.nn``, or skip."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own imports
+        pytest.importorskip("torch_geometric", reason="PyTorch Geometric is not installed")
+        import torch_geometric.nn as nn  # type: ignore[import-untyped, unused-ignore]
+    module: Any = nn
+    return module  # type: ignore[no-any-return]
+
+
+def inputs(graph: Graph) -> tuple[SparseFeatures, Tensor, Tensor, Tensor]:
+    """Sparse attributes, the same dense, Â, and the edges without self-loops as PyG has them."""
+    x = graph.x.to(torch.float64)
+    adj_norm = normalize_adjacency(graph.adjacency.to(torch.float64))
+    adjacency = graph.adjacency
+    edges = torch.stack([row_indices(adjacency), adjacency.col_indices()]).long()
+    return SparseFeatures.from_csr(x), x.to_dense(), adj_norm, edges
+
+
+def gradients(module: torch.nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    """Gradient of each parameter."""
+    names, parameters = zip(*module.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pamt_lightning.functional import add_self_loops, normalize_adjacency, row_indices
+from pamt_lightning.functional.attention import Neighbourhood
+from pamt_lightning.graph import Graph
+from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.nn.gat import GAT, GraphAttention
+
+HEADS, DIM, CLASSES = 3, 5, 4
+
+
+@pytest.fixture
+def adj(small_graph: Graph) -> Tensor:
+    return normalize_adjacency(small_graph.adjacency)
+
+
+@pytest.fixture
+def x(small_graph: Graph) -> SparseFeatures:
+    return SparseFeatures.from_csr(small_graph.x)
+
+
+def seeded_gat(num_output_heads: int = 1, dropout: float = 0.0, attention: float = 0.0) -> GAT:
+    torch.manual_seed(3)
+    net = GAT(60, DIM, CLASSES, HEADS, num_output_heads, dropout, attention)
+    with torch.no_grad():  # zero biases would hide a missing one
+        net.input_bias.uniform_(-1, 1)
+        net.output_bias.uniform_(-1, 1)
+    return net
+
+
+def dense_layer(h: Tensor, row: Tensor, col: Tensor, linked: Tensor) -> Tensor:
+    """Attention of one head on dense matrices, in the words of the paper: a [h_i || h_j]."""
+    n = len(h)
+    pairs = torch.cat([h[:, None].expand(n, n, -1), h[None].expand(n, n, -1)], dim=-1)
+    scores = pairs @ torch.cat([row, col])
+    scores = torch.where(scores > 0, scores, 0.2 * scores)
+    return torch.softmax(scores.masked_fill(~linked, -torch.inf), dim=1) @ h
+
+
+def dense_gat(net: GAT, x: Tensor, linked: Tensor) -> Tensor:
+    first, second = net.input_attention, net.output_attention
+    heads = [
+        dense_layer(x @ net.input.weight[:, DIM * k : DIM * (k + 1)], row, col, linked)
+        for k, (row, col) in enumerate(zip(first.row, first.col, strict=True))
+    ]
+    hidden = torch.cat(heads, dim=1) + net.input_bias
+    hidden = torch.where(hidden > 0, hidden, hidden.exp() - 1)
+    weight = net.output.weight.mT
+    heads = [
+        dense_layer(hidden @ weight[:, CLASSES * k : CLASSES * (k + 1)], row, col, linked)
+        for k, (row, col) in enumerate(zip(second.row, second.col, strict=True))
+    ]
+    return sum(heads, start=torch.zeros(())) / len(heads) + net.output_bias
+
+
+def grads_of(net: torch.nn.Module, out: Tensor) -> dict[str, Tensor]:
+    names, parameters = zip(*net.named_parameters(), strict=True)
+    slopes = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+    grads = torch.autograd.grad((out * slopes).sum(), parameters)
+    return dict(zip(names, grads, strict=True))
+
+
+@pytest.mark.parametrize("num_output_heads", [1, 3])
+def test_logits_and_gradients_are_those_of_the_dense_equations(
+    small_graph: Graph, adj: Tensor, num_output_heads: int
+) -> None:
+    net = seeded_gat(num_output_heads).double()
+    dense = small_graph.x.to_dense().double()
+    actual, expected = net(dense, adj), dense_gat(net, dense, adj.to_dense() != 0)
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(grads_of(net, actual), grads_of(net, expected))
+
+
+class PygGAT(torch.nn.Module):
+    """The same network of PyG's layers, with the weights of ours."""
+
+    def __init__(self, conv: Any, net: GAT) -> None:
+        super().__init__()
+        k = net.num_output_heads
+        self.first = conv(60, DIM, heads=HEADS).double()
+        self.second = conv(HEADS * DIM, CLASSES, heads=k, concat=False).double()
+        names = {
+            "first.lin.weight": net.input.weight.mT,
+            "first.att_dst": net.input_attention.row[None],
+            "first.att_src": net.input_attention.col[None],
+            "first.bias": net.input_bias,
+            "second.lin.weight": net.output.weight,
+            "second.att_dst": net.output_attention.row[None],
+            "second.att_src": net.output_attention.col[None],
+            "second.bias": net.output_bias,
+        }
+        self.load_state_dict(names)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        hidden = torch.nn.functional.elu(self.first(x, edge_index))
+        out: Tensor = self.second(hidden, edge_index)
+        return out
+
+
+@pytest.mark.parametrize("num_output_heads", [1, 3])
+def test_logits_and_gradients_are_those_of_pyg(
+    small_graph: Graph, adj: Tensor, num_output_heads: int
+) -> None:
+    conv = pytest.importorskip("torch_geometric.nn").GATConv
+    net = seeded_gat(num_output_heads).double()
+    other = PygGAT(conv, net)
+    dense = small_graph.x.to_dense().double()
+    edges = small_graph.adjacency  # PyG adds the self-loops
+    edge_index = torch.stack([row_indices(edges), edges.col_indices()]).long()
+    actual, expected = net(dense, adj), other(dense, edge_index)
+    torch.testing.assert_close(actual, expected)
+
+    ours, theirs = grads_of(net, actual), grads_of(other, expected)
+    renamed = {
+        "input.weight": theirs["first.lin.weight"].mT,
+        "input_attention.row": theirs["first.att_dst"][0],
+        "input_attention.col": theirs["first.att_src"][0],
+        "input_bias": theirs["first.bias"],
+        "output.weight": theirs["second.lin.weight"],
+        "output_attention.row": theirs["second.att_dst"][0],
+        "output_attention.col": theirs["second.att_src"][0],
+        "output_bias": theirs["second.bias"],
+    }
+    torch.testing.assert_close(dict(sorted(ours.items())), dict(sorted(renamed.items())))
+
+
+def test_dense_and_sparse_features_give_the_same(small_graph: Graph, adj: Tensor) -> None:
+    net = seeded_gat(2).double()
+    sparse = net(SparseFeatures.from_csr(small_graph.x, torch.float64), adj)
+    dense = net(small_graph.x.to_dense().double(), adj)
+    torch.testing.assert_close(sparse, dense)
+    torch.testing.assert_close(grads_of(net, sparse), grads_of(net, dense))
+
+
+def test_nodes_in_another_order_give_the_logits_in_that_order(
+    small_graph: Graph, adj: Tensor, generator: torch.Generator
+) -> None:
+    net = seeded_gat(2).double()
+    dense = small_graph.x.to_dense().double()
+    order = torch.randperm(300, generator=generator)
+    shuffled = adj.to_dense()[order][:, order].to_sparse_csr()
+    torch.testing.assert_close(net(dense[order], shuffled), net(dense, adj)[order])
+
+
+def test_only_the_pattern_of_the_matrix_counts(small_graph: Graph, x: SparseFeatures) -> None:
+    net = seeded_gat()
+    plain, scaled = (
+        add_self_loops(small_graph.adjacency),
+        normalize_adjacency(small_graph.adjacency),
+    )
+    assert torch.equal(net(x, plain), net(x, scaled))
+
+
+def test_a_node_alone_gets_the_output_of_a_plain_network(six_nodes: Graph) -> None:
+    net = GAT(4, DIM, 2, HEADS, 1).eval()
+    x, adj = six_nodes.x.to_dense(), add_self_loops(six_nodes.adjacency)
+    hidden = torch.nn.functional.elu(x[5] @ net.input.weight)
+    torch.testing.assert_close(net(x, adj)[5], net.output(hidden))
+
+
+def test_logits_reach_two_steps_far_and_no_further(six_nodes: Graph) -> None:
+    net, adj = GAT(4, DIM, 2, HEADS, 1).eval(), add_self_loops(six_nodes.adjacency)
+    x = six_nodes.x.to_dense()
+    changed = x.clone()
+    changed[4] += 1.0  # 4 - 3 - 2 - {0, 1}, and 5 alone
+    differs = (net(x, adj) != net(changed, adj)).any(dim=1)
+    assert differs.tolist() == [False, False, True, True, True, False]
+
+
+def test_weights_begin_by_glorots_rule_and_biases_at_zero() -> None:
+    torch.manual_seed(0)
+    net = GAT(400, 40, 30, 30, 20)
+    for parameter, fans in (
+        (net.input.weight, 400 + 1200),
+        (net.output.weight, 1200 + 600),
+        (net.input_attention.row, 30 + 40),
+        (net.input_attention.col, 30 + 40),
+        (net.output_attention.row, 20 + 30),
+        (net.output_attention.col, 20 + 30),
+    ):
+        bound = math.sqrt(6 / fans)
+        assert 0.95 * bound < parameter.abs().max() <= bound
+        assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
+    assert not net.input_bias.any()
+    assert not net.output_bias.any()
+
+
+def test_dropout_is_off_in_eval_and_draws_no_random_numbers(x: SparseFeatures, adj: Tensor) -> None:
+    with_dropout, without = seeded_gat(2, 0.6, 0.6).eval(), seeded_gat(2).eval()
+    before = torch.get_rng_state()
+    assert torch.equal(with_dropout(x, adj), without(x, adj))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def rates(net: GAT) -> dict[str, tuple[Any, str]]:
+    return {
+        "attributes": (net.input, "dropout"),
+        "hidden": (net, "dropout"),
+        "first attention": (net.input_attention, "dropout"),
+        "second attention": (net.output_attention, "dropout"),
+    }
+
+
+@pytest.mark.parametrize("place", ["attributes", "hidden", "first attention", "second attention"])
+def test_dropout_in_training_falls_in_four_places(
+    x: SparseFeatures, adj: Tensor, place: str
+) -> None:
+    net = seeded_gat(2, 0.6, 0.5).train()
+    assert {name: getattr(*where) for name, where in rates(net).items()} == {
+        "attributes": 0.6,
+        "hidden": 0.6,
+        "first attention": 0.5,
+        "second attention": 0.5,
+    }
+    for name, (owner, attribute) in rates(net).items():
+        if name != place:
+            setattr(owner, attribute, 0.0)
+    assert not torch.equal(net(x, adj), net(x, adj))
+
+
+def test_attention_dropout_drops_weights_and_scales_the_rest(six_nodes: Graph) -> None:
+    torch.manual_seed(0)
+    attention = GraphAttention(num_heads=500, dim=6, dropout=0.25)
+    hood = Neighbourhood.from_adjacency(add_self_loops(six_nodes.adjacency))
+    h = torch.eye(6)[:, None].expand(6, 500, 6)  # the sum then shows the weights
+    dropped, weights = attention.train()(hood, h), attention.eval()(hood, h)
+    share = dropped[weights > 0] / weights[weights > 0]
+    assert len(share) == 500 * hood.num_entries
+    kept = share != 0
+    torch.testing.assert_close(share[kept], torch.full_like(share[kept], 1 / 0.75))
+    deviation = math.sqrt(0.25 * 0.75 / len(share))
+    assert kept.float().mean().item() == pytest.approx(0.75, abs=5 * deviation)
+
+
+def test_the_same_seed_gives_the_same_bits(x: SparseFeatures, adj: Tensor) -> None:
+    net = seeded_gat(2, 0.6, 0.6).train()
+    outputs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outputs.append(net(x, adj).detach())
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+
+
+def test_the_graph_is_worked_out_once_per_object(
+    x: SparseFeatures, adj: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    build = Neighbourhood.from_adjacency
+
+    def counted(adj: Tensor) -> Neighbourhood:
+        seen.append(adj)
+        return build(adj)
+
+    monkeypatch.setattr(Neighbourhood, "from_adjacency", counted)
+    net = seeded_gat()
+    other = adj.clone()
+    for matrix in (adj, adj, other, other, adj):
+        net(x, matrix)
+    assert [matrix is adj for matrix in seen] == [True, False, True]
+
+
+def test_another_graph_is_not_taken_for_the_last_one(small_graph: Graph, adj: Tensor) -> None:
+    net, x = seeded_gat().double(), small_graph.x.to_dense().double()
+    net(x, adj)
+    loops = torch.eye(300).to_sparse_csr()
+    torch.testing.assert_close(net(x, loops), dense_gat(net, x, torch.eye(300).bool()))
+
+
+def test_the_graph_is_in_no_copy_pickle_or_state(x: SparseFeatures, adj: Tensor) -> None:
+    net = seeded_gat().eval()
+    names, size = set(net.state_dict()), len(pickle.dumps(net))
+    expected = net(x, adj)
+    assert set(net.state_dict()) == names == {name for name, _ in net.named_parameters()}
+    assert len(pickle.dumps(net)) == size
+    loaded = GAT(60, DIM, CLASSES, HEADS, 1).eval()
+    loaded.load_state_dict(net.state_dict())
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), loaded):
+        assert other._hood is None
+        assert torch.equal(other(x, adj), expected)
+    assert net._hood is not None
+
+
+def test_training_follows_validation_in_inference_mode(x: SparseFeatures, adj: Tensor) -> None:
+    net, fresh = seeded_gat(), seeded_gat()
+    with torch.inference_mode():
+        net(x, adj)
+    torch.testing.assert_close(grads_of(net, net(x, adj)), grads_of(fresh, fresh(x, adj)))
+
+
+def test_training_reaches_the_labels_of_a_small_graph(
+    small_graph: Graph, x: SparseFeatures, adj: Tensor
+) -> None:
+    torch.manual_seed(0)
+    net = GAT(60, 8, 4)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    train = small_graph.train_index
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(x, adj)[train], small_graph.y[train])
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    right = net.eval()(x, adj).argmax(dim=1) == small_graph.y
+    assert right[train].all()
+    assert right[small_graph.test_index].float().mean() > 0.6
+
+
+def test_a_graph_without_self_loops_is_refused(small_graph: Graph, x: SparseFeatures) -> None:
+    message = "`adj` must have one self-loop on each node, got 0 on 300 nodes."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        seeded_gat()(x, small_graph.adjacency)
+
+
+@pytest.mark.parametrize(
+    "name", ["num_features", "hidden_dim", "num_classes", "num_heads", "num_output_heads"]
+)
+def test_sizes_must_be_positive(name: str) -> None:
+    sizes = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: 0}
+    with pytest.raises(ValueError, match=re.escape(f"`{name}` must be 1 or more, got 0.")):
+        GAT(**sizes)
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_rates_must_lie_in_their_range(name: str, rate: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"`{name}` must lie in [0, 1), got {rate}.")):
+        GAT(3, 3, 3, **{name: rate})  # type: ignore[arg-type]

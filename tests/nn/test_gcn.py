@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pamt_lightning.graph import Graph
+from pamt_lightning.nn import GCN
+from tests.nn.oracles import gradients, inputs, pyg
+
+
+def seeded_gcn(dropout: float = 0.0) -> GCN:
+    torch.manual_seed(3)
+    net = GCN(60, 8, 4, dropout).double()
+    with torch.no_grad():  # zero biases would hide a missing one
+        net.input_bias.uniform_(-0.1, 0.1)
+        net.output_bias.uniform_(-0.1, 0.1)
+    return net
+
+
+def test_logits_are_those_of_the_dense_equation(small_graph: Graph) -> None:
+    net = seeded_gcn()
+    x, dense, adj_norm, _ = inputs(small_graph)
+    a = adj_norm.to_dense()
+    hidden = torch.relu(a @ dense @ net.input.weight + net.input_bias)
+    expected = a @ hidden @ net.output.weight.mT + net.output_bias
+    torch.testing.assert_close(net(x, adj_norm), expected)
+    torch.testing.assert_close(net(dense, adj_norm), expected)
+
+
+def test_logits_and_gradients_are_those_of_pytorch_geometric(small_graph: Graph) -> None:
+    nn = pyg()
+    net = seeded_gcn()
+    x, dense, adj_norm, edges = inputs(small_graph)
+    first, second = nn.GCNConv(60, 8).double(), nn.GCNConv(8, 4).double()
+    with torch.no_grad():
+        first.lin.weight.copy_(net.input.weight.mT)
+        first.bias.copy_(net.input_bias)
+        second.lin.weight.copy_(net.output.weight)
+        second.bias.copy_(net.output_bias)
+    expected = second(torch.relu(first(dense, edges)), edges)
+    actual = net(x, adj_norm)
+    torch.testing.assert_close(actual, expected)
+    ours = gradients(net, (actual**2).sum())
+    theirs = gradients(first, (expected**2).sum())
+    torch.testing.assert_close(ours["input.weight"], theirs["lin.weight"].mT)
+    torch.testing.assert_close(ours["input_bias"], theirs["bias"])
+
+
+def test_dropout_falls_on_the_attributes_and_the_hidden_layer_in_training_only(
+    small_graph: Graph,
+) -> None:
+    x, dense, adj_norm, _ = inputs(small_graph)
+    net = seeded_gcn(0.5)
+    assert torch.equal(net.eval()(x, adj_norm), net(x, adj_norm))
+    torch.testing.assert_close(net(x, adj_norm), seeded_gcn(0.0)(x, adj_norm))
+    net.train()
+    assert not torch.equal(net(x, adj_norm), net(x, adj_norm))
+    net.input.dropout = 0.0  # what is left is the dropout of the hidden layer
+    assert not torch.equal(net(dense, adj_norm), net(dense, adj_norm))
+
+
+def test_a_node_without_edges_gets_the_output_of_its_own_attributes(six_nodes: Graph) -> None:
+    torch.manual_seed(0)
+    net = GCN(4, 3, 2, 0.0).double()
+    x, dense, adj_norm, _ = inputs(six_nodes)
+    alone = torch.relu(dense[5] @ net.input.weight) @ net.output.weight.mT
+    torch.testing.assert_close(net(x, adj_norm)[5], alone)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dropout", "name"), [((0, 3, 2), 0.0, "num_features"), ((4, 3, 2), 1.0, "dropout")]
+)
+def test_sizes_and_rates_are_checked(
+    sizes: tuple[int, int, int], dropout: float, name: str
+) -> None:
+    with pytest.raises(ValueError, match=f"`{name}` must"):
+        GCN(*sizes, dropout)
