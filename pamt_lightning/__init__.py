@@ -14,15 +14,50 @@ from pamt_lightning.version import __version__
 if TYPE_CHECKING:
     from pamt_lightning.data.datamodule import GraphDataModule
     from pamt_lightning.graph import Graph
+    from pamt_lightning.modules.label_propagation import LabelPropagationModule
     from pamt_lightning.modules.pamt import PAMTModule
+    from pamt_lightning.modules.propagate_then_train import PTAModule, PTDModule, PTSModule
+    from pamt_lightning.modules.supervised import (
+        APPNPModule,
+        GATModule,
+        GCNModule,
+        MLPModule,
+        RobustGCNModule,
+        SGCModule,
+    )
 
 _HOME = {
     "Graph": "pamt_lightning.graph",
     "GraphDataModule": "pamt_lightning.data.datamodule",
+    "LabelPropagationModule": "pamt_lightning.modules.label_propagation",
     "PAMTModule": "pamt_lightning.modules.pamt",
+    "PTAModule": "pamt_lightning.modules.propagate_then_train",
+    "PTDModule": "pamt_lightning.modules.propagate_then_train",
+    "PTSModule": "pamt_lightning.modules.propagate_then_train",
+    "APPNPModule": "pamt_lightning.modules.supervised",
+    "GATModule": "pamt_lightning.modules.supervised",
+    "GCNModule": "pamt_lightning.modules.supervised",
+    "MLPModule": "pamt_lightning.modules.supervised",
+    "RobustGCNModule": "pamt_lightning.modules.supervised",
+    "SGCModule": "pamt_lightning.modules.supervised",
 }
 
-__all__ = ["Graph", "GraphDataModule", "PAMTModule", "__version__"]
+__all__ = [
+    "APPNPModule",
+    "GATModule",
+    "GCNModule",
+    "Graph",
+    "GraphDataModule",
+    "LabelPropagationModule",
+    "MLPModule",
+    "PAMTModule",
+    "PTAModule",
+    "PTDModule",
+    "PTSModule",
+    "RobustGCNModule",
+    "SGCModule",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -51,7 +51,7 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
 
 def is_resumable(checkpoint: dict[str, Any]) -> bool:
     """Whether a checkpoint holds a training that can go on (``last.ckpt``)."""
-    return bool(checkpoint.get("optimizer_states"))
+    return "loops" in checkpoint
 
 
 def model_config(checkpoint: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import random
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from torchmetrics.functional.classification import (
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.functional import normalize_adjacency
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.nn import SparseFeatures, take_rows
 
 CALIBRATION_BINS = 10
 
@@ -33,6 +34,24 @@ class Prepared:
     graph: Graph
     x: Tensor | SparseFeatures
     adj_norm: Tensor
+
+    @property
+    def train_index(self) -> Tensor:
+        """The labelled nodes; an error if the graph has none."""
+        index = self.graph.train_index
+        if index is None or len(index) == 0:
+            raise InputError("The graph has no training nodes: give it a split first.")
+        return index
+
+    @cached_property
+    def train_x(self) -> Tensor | SparseFeatures:
+        """Attributes of the labelled nodes alone."""
+        return take_rows(self.x, self.train_index)
+
+    @cached_property
+    def train_y(self) -> Tensor:
+        """Classes of the labelled nodes."""
+        return self.graph.y[self.train_index]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -60,6 +79,13 @@ def require_range(
     if not (low <= value < high if open_high else low <= value <= high):
         close = ")" if open_high else "]"
         raise InputError(f"`{name}` must lie in [{low}, {high}{close}, got {value}.")
+
+
+def require_count(**counts: int) -> None:
+    """Raise an `InputError` unless all counts are 0 or more."""
+    for name, count in counts.items():
+        if count < 0:
+            raise InputError(f"`{name}` must be 0 or more, got {count}.")
 
 
 class NodeClassificationModule(pl.LightningModule):
@@ -138,12 +164,29 @@ class NodeClassificationModule(pl.LightningModule):
 
     # Steps -------------------------------------------------------------------------------------
 
+    def on_fit_start(self) -> None:
+        """A new training, also of a module that was trained before, starts anew."""
+        if self.trainer.ckpt_path is None:
+            self._restored_rng = None
+
+    def fit_data(self) -> Prepared:
+        """What the training that has begun is about; for hooks that come before its first batch."""
+        datamodule: Any = getattr(self.trainer, "datamodule", None)
+        if datamodule is None or not hasattr(datamodule, "graph_on"):
+            raise InputError(
+                f"{type(self).__name__} trains on a GraphDataModule: "
+                "trainer.fit(model, datamodule)."
+            )
+        return self.prepare(datamodule.graph_on(self.device))
+
     def prepare(self, graph: Graph) -> Prepared:
         """Everything that depends on the graph alone, computed once per graph and device."""
         if self._prepared is None or self._prepared.graph is not graph:
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
-                dtype = next(self.parameters()).dtype
+                dtype = self.dtype
+                if not isinstance(dtype, torch.dtype):
+                    raise TypeError(f"the module's dtype is {dtype}")
                 sparse = graph.x.layout == torch.sparse_csr
                 x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
                 adj_norm = normalize_adjacency(graph.adjacency.to(dtype))
@@ -222,7 +265,7 @@ class NodeClassificationModule(pl.LightningModule):
         """Add what a resumed run or a new process needs and Lightning does not save."""
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
         checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
-        if not checkpoint.get("optimizer_states"):
+        if "loops" not in checkpoint:
             return  # for testing and prediction only
         # Without the random-number state a resumed run would be another run.
         numpy_state: Any = np.random.get_state(legacy=True)

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.errors import InputError
 from pamt_lightning.functional import (
+    adaptive_gamma,
     blend_soft_labels,
-    confidence_weights,
     mask_adjacency,
     mask_representation,
-    one_hot_rows,
-    propagate,
     renormalize_mask,
-    soft_cross_entropy,
 )
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
-from pamt_lightning.graph import Graph
-from pamt_lightning.modules.base import (
-    NodeClassificationModule,
-    Prediction,
-    Prepared,
-    require_range,
-)
-from pamt_lightning.nn import MLP, SparseFeatures
+from pamt_lightning.modules.base import Prepared, require_count, require_range
+from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
 from pamt_lightning.plain import make_plain
 
 
@@ -49,7 +40,7 @@ class RefreshReport:
     change: float
 
 
-class PAMTModule(NodeClassificationModule):
+class PAMTModule(SoftLabelModule):
     """Propagation with Adaptive Mask then Training (Chen, Li, He and He).
 
     An MLP is trained on soft labels that are propagated over the graph, each edge weighted by how
@@ -69,9 +60,10 @@ class PAMTModule(NodeClassificationModule):
         refresh_interval: t_u: soft labels are refreshed in epochs t with t mod t_u = 0; 0 = never.
         loss_weight: λ, the weight of the soft-label cross entropy (Eq. 10) beside the L2 term.
         pretrain_epochs: Epochs on the labelled nodes alone before the first mask; 0 leaves the MLP
-            at random (the paper's PAMT_r).
+            at random (the paper's PAMT_r). Without a mask there is no pretraining.
         pretrain_weight_decay: The L2 term during pretraining.
-        mask: Whether edges are weighted at all; off, labels are propagated over Â (the PTS method).
+        mask: Whether edges are weighted at all; off, labels are propagated over Â, and without
+            refresh this is the PTS method to the bit.
         representation: What H in Eq. 5 is: the MLP's probabilities, these with rows of length one,
             or its raw output.
         mask_temperature: Divides the MLP's output before the mask's softmax; above 1 softens it.
@@ -110,25 +102,27 @@ class PAMTModule(NodeClassificationModule):
         reset_labelled: bool = True,
         adaptive_weighting: bool = False,
         inference: Literal["structure", "mask"] = "structure",
-        stopping_loss: Literal["nll", "soft"] = "nll",
+        stopping_loss: StoppingLoss = "nll",
         log_every_n_epochs: int = 10,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        require_range("dropout", dropout, 0.0, 1.0, open_high=True)
-        require_range("alpha", alpha, 0.0, 1.0)
+        super().__init__(
+            num_features=num_features,
+            num_classes=num_classes,
+            hidden_dim=hidden_dim,
+            dropout=dropout,
+            lr=lr,
+            weight_decay=weight_decay,
+            alpha=alpha,
+            num_steps=num_steps,
+            loss_weight=loss_weight,
+            reset_labelled=reset_labelled,
+            stopping_loss=stopping_loss,
+            log_every_n_epochs=log_every_n_epochs,
+        )
         require_range("momentum", momentum, 0.0, 1.0, open_high=True)
         require_range("mask_floor", mask_floor, 0.0, 1.0)
-        require_range("loss_weight", loss_weight, 0.0, float("inf"), open_high=True)
         require_range("pretrain_weight_decay", pretrain_weight_decay, 0.0, float("inf"))
-        for name, count in (
-            ("num_steps", num_steps),
-            ("refresh_interval", refresh_interval),
-            ("pretrain_epochs", pretrain_epochs),
-        ):
-            if count < 0:
-                raise InputError(f"`{name}` must be 0 or more, got {count}.")
-        if hidden_dim < 1:
-            raise InputError(f"`hidden_dim` must be 1 or more, got {hidden_dim}.")
+        require_count(refresh_interval=refresh_interval, pretrain_epochs=pretrain_epochs)
         if not mask_temperature > 0:
             raise InputError(f"`mask_temperature` must be greater than 0, got {mask_temperature}.")
         if representation == "logits" and mask_normalization != "none":
@@ -140,7 +134,6 @@ class PAMTModule(NodeClassificationModule):
             ("representation", representation, ("softmax", "cosine", "logits")),
             ("mask_normalization", mask_normalization, ("none", "row", "sym")),
             ("inference", inference, ("structure", "mask")),
-            ("stopping_loss", stopping_loss, ("nll", "soft")),
         ):
             if value not in choices:
                 raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
@@ -151,12 +144,8 @@ class PAMTModule(NodeClassificationModule):
             )
         self.save_hyperparameters()
         make_plain(self.hparams)
-        self.net = MLP(num_features, hidden_dim, num_classes, dropout)
-        self.alpha = alpha
-        self.num_steps = num_steps
         self.momentum = momentum
         self.refresh_interval = refresh_interval
-        self.loss_weight = loss_weight
         self.pretrain_epochs = pretrain_epochs
         self.pretrain_weight_decay = pretrain_weight_decay
         self.mask = mask
@@ -164,38 +153,27 @@ class PAMTModule(NodeClassificationModule):
         self.mask_temperature = mask_temperature
         self.mask_floor = mask_floor
         self.mask_normalization: MaskNormalization = mask_normalization
-        self.reset_labelled = reset_labelled
         self.adaptive_weighting = adaptive_weighting
         self.inference = inference
-        self.stopping_loss = stopping_loss
-        # Plain attributes, not buffers: their length is the graph's, not the model's.
-        self.soft_labels: Tensor | None = None
         self.refresh_report: RefreshReport | None = None
-        self._stopping_labels: tuple[Graph, Tensor] | None = None
+
+    @property
+    def method(self) -> str:
+        """``PAMT``, or the name the paper gives to it with one part taken away."""
+        without = {
+            "PAMT_r": self.pretrain_epochs == 0,
+            "PAMT_0": self.refresh_interval == 0,
+            "PAMT_1": self.momentum == 0.0 and self.refresh_interval > 0,
+        }
+        names = [name for name, is_so in without.items() if is_so]
+        return names[0] if self.mask and len(names) == 1 else "PAMT"
 
     # Life cycle --------------------------------------------------------------------------------
 
-    def on_fit_start(self) -> None:
+    def make_soft_labels(self, data: Prepared) -> None:
         """Pretrain f_θ on the labelled nodes and make the first soft labels (steps 1 to 3)."""
-        datamodule: Any = getattr(self.trainer, "datamodule", None)
-        if datamodule is None or not hasattr(datamodule, "graph_on"):
-            raise InputError(
-                "PAMTModule trains on a GraphDataModule: trainer.fit(model, datamodule)."
-            )
-        data = self.prepare(datamodule.graph_on(self.device))
-        if self.trainer.ckpt_path is None:
-            # A new training, also of a module that was trained before: its soft labels may know
-            # the labels of other nodes.
-            self.soft_labels = self._restored_rng = None
-        if self.soft_labels is not None:  # restored from a checkpoint: pretraining lies behind it
-            self.soft_labels = self.soft_labels.to(self.device)
-            if self.soft_labels.shape[0] != data.graph.num_nodes:
-                raise CheckpointError(
-                    f"The checkpoint was written on a graph of {self.soft_labels.shape[0]} nodes, "
-                    f"this one has {data.graph.num_nodes}: resume on the data it was started with."
-                )
-            return
-        self.pretrain(data)
+        if self.mask:  # pretraining is for the first mask
+            self.pretrain(data)
         self.refresh(data, epoch=0)
 
     def on_train_epoch_start(self) -> None:
@@ -206,11 +184,9 @@ class PAMTModule(NodeClassificationModule):
 
     def pretrain(self, data: Prepared) -> None:
         """Train f_θ with cross entropy on the labelled nodes alone, with an Adam of its own."""
-        index = data.graph.train_index
-        if self.pretrain_epochs == 0 or index is None:
+        if self.pretrain_epochs == 0:
             return
-        x = data.x.take_rows(index) if isinstance(data.x, SparseFeatures) else data.x[index]
-        target = data.graph.y[index]
+        x, target = data.train_x, data.train_y
         optimizer = self.make_optimizer(self.pretrain_weight_decay)
         self.net.train()
         epochs = tqdm(
@@ -225,18 +201,8 @@ class PAMTModule(NodeClassificationModule):
     @torch.no_grad()
     def refresh(self, data: Prepared, epoch: int) -> None:
         """Make mask and soft labels anew from f_θ as it is now (Eq. 5 to 8), and blend (Eq. 11)."""
-        graph = data.graph
-        if graph.train_index is None:
-            raise InputError("The graph has no training nodes: give it a split first.")
         adj_mask = self.masked_adjacency(data)
-        y0 = one_hot_rows(graph.y, graph.train_index, self.num_classes, data.dtype)
-        new = propagate(
-            adj_mask,
-            y0,
-            num_steps=self.num_steps,
-            alpha=self.alpha,
-            reset_index=graph.train_index if self.reset_labelled else None,
-        )
+        new = self.propagated_labels(adj_mask, data)
         old = self.soft_labels
         self.soft_labels = new if old is None else blend_soft_labels(old, new, self.momentum)
         change = self.soft_labels if old is None else self.soft_labels - old
@@ -268,59 +234,10 @@ class PAMTModule(NodeClassificationModule):
 
     # The method --------------------------------------------------------------------------------
 
-    def training_loss(self, data: Prepared) -> Tensor:
-        """λ times the soft-label cross entropy (Eq. 10)."""
-        if self.soft_labels is None:
-            raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
-        logits = self.net(data.x)
-        weights = (
-            confidence_weights(logits, self.current_epoch) if self.adaptive_weighting else None
-        )
-        return self.loss_weight * soft_cross_entropy(logits, self.soft_labels, weights)
+    def gamma(self) -> float:
+        """PTA's exponent if ``adaptive_weighting`` is on."""
+        return adaptive_gamma(self.current_epoch) if self.adaptive_weighting else 0.0
 
-    def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """W₁."""
-        return [self.net.input.weight]
-
-    def predict_nodes(self, data: Prepared) -> Prediction:
-        """Ŷ = Ā · softmax(f_θ(X)) (Eq. 4), rows divided by their sums to make distributions."""
-        logits = self.net(data.x)
-        adj = data.adj_norm if self.inference == "structure" else self._mask_of(logits, data)
-        start = torch.softmax(logits, dim=-1)
-        probs = propagate(adj, start, num_steps=self.num_steps, alpha=self.alpha)
-        return Prediction(probs / probs.sum(1, keepdim=True), logits)
-
-    def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
-        """The loss that stopping looks at; see ``stopping_loss``."""
-        if self.stopping_loss == "nll" or prediction.logits is None:
-            return super().validation_loss(data, prediction)
-        return soft_cross_entropy(prediction.logits, self._labels_for_stopping(data))
-
-    def _labels_for_stopping(self, data: Prepared) -> Tensor:
-        graph = data.graph
-        if self._stopping_labels is None or self._stopping_labels[0] is not graph:
-            if graph.val_index is None:
-                raise InputError("The graph has no stopping nodes: give it a split first.")
-            y0 = one_hot_rows(graph.y, graph.val_index, self.num_classes, data.dtype)
-            labels = propagate(
-                data.adj_norm,
-                y0,
-                num_steps=self.num_steps,
-                alpha=self.alpha,
-                reset_index=graph.val_index,
-            )
-            self._stopping_labels = (graph, labels)
-        return self._stopping_labels[1]
-
-    # Checkpoint --------------------------------------------------------------------------------
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Soft labels are part of the training state."""
-        super().on_save_checkpoint(checkpoint)
-        if self.soft_labels is not None and checkpoint.get("optimizer_states"):
-            checkpoint["soft_labels"] = self.soft_labels
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the soft labels back; `on_fit_start` then knows that pretraining was done."""
-        super().on_load_checkpoint(checkpoint)
-        self.soft_labels = checkpoint.get("soft_labels")
+    def inference_matrix(self, logits: Tensor, data: Prepared) -> Tensor:
+        """Â (Eq. 4) or A_p; see ``inference``."""
+        return data.adj_norm if self.inference == "structure" else self._mask_of(logits, data)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
 
-from pamt_lightning import GraphDataModule, PAMTModule
+from pamt_lightning import Graph, GraphDataModule, PAMTModule
 from pamt_lightning.data.synthetic import SyntheticOptions
 
 SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
@@ -18,6 +20,36 @@ def small_data(**options: Any) -> GraphDataModule:
     data = GraphDataModule(**{"synthetic": SMALL, "train": 5, "val": 60, **options})
     data.setup("fit")
     return data
+
+
+def _loader(graph: Graph) -> DataLoader[Graph]:
+    graphs: Any = [graph]
+    return DataLoader(graphs, batch_size=None)
+
+
+class OneGraph(pl.LightningDataModule):
+    """Serves a graph as it is, for training, stopping and testing."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def graph_on(self, device: torch.device) -> Graph:
+        return self.graph
+
+    def train_dataloader(self) -> DataLoader[Graph]:
+        return _loader(self.graph)
+
+    def val_dataloader(self) -> DataLoader[Graph]:
+        return _loader(self.graph)
+
+    def test_dataloader(self) -> DataLoader[Graph]:
+        return _loader(self.graph)
+
+    def transfer_batch_to_device(
+        self, batch: Graph, device: torch.device, dataloader_idx: int
+    ) -> Graph:
+        return batch
 
 
 def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:

@@ -1,0 +1,116 @@
+"""Label propagation: no attributes, nothing to learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.graph import Graph
+from pamt_lightning.modules.base import (
+    NodeClassificationModule,
+    Prediction,
+    Prepared,
+    require_count,
+    require_range,
+)
+from pamt_lightning.plain import make_plain
+
+
+class LabelPropagationModule(NodeClassificationModule):
+    """Labels propagated over Â: the other of the two ends between which all methods lie.
+
+    It never looks at the attributes. One epoch is one look at the stopping set, since nothing is
+    learnt. A node that no label reaches gets the shares of the classes among the labelled nodes;
+    ``test_unreached`` is the share of such nodes in the test set.
+
+    Args:
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
+        alpha: Teleport weight α in [0, 1].
+        num_steps: Number of propagation steps K: how many edges a label can travel.
+        reset_labelled: Whether labelled nodes go back to their one-hot rows after every step.
+    """
+
+    class_shares: Tensor
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        alpha: float = 0.1,
+        num_steps: int = 50,
+        reset_labelled: bool = True,
+    ) -> None:
+        super().__init__(num_features, num_classes, lr=0.0, weight_decay=0.0)
+        require_range("alpha", alpha, 0.0, 1.0)
+        require_count(num_steps=num_steps)
+        self.save_hyperparameters()
+        make_plain(self.hparams)
+        self.alpha = alpha
+        self.num_steps = num_steps
+        self.reset_labelled = reset_labelled
+        self.automatic_optimization = False
+        self.register_buffer("class_shares", torch.full((num_classes,), 1.0 / num_classes))
+
+    def on_fit_start(self) -> None:
+        """Count the classes of the labelled nodes."""
+        super().on_fit_start()
+        data = self.fit_data()
+        counts = torch.bincount(data.train_y, minlength=self.num_classes)
+        self.class_shares = counts.to(data.dtype) / counts.sum()
+
+    def on_train_start(self) -> None:
+        """A finished run that is resumed stays finished."""
+        super().on_train_start()
+        if self.current_epoch > 0:
+            self.trainer.should_stop = True
+
+    def training_step(self, graph: Graph, batch_idx: int) -> None:  # type: ignore[override]
+        """Nothing to train."""
+
+    def on_train_epoch_end(self) -> None:
+        """One epoch is enough."""
+        self.trainer.should_stop = True
+
+    def training_loss(self, data: Prepared) -> Tensor:
+        """There is none."""
+        return torch.zeros((), dtype=data.dtype)
+
+    def decayed_parameters(self) -> list[torch.nn.Parameter]:
+        """None."""
+        return []
+
+    def configure_optimizers(self) -> Any:
+        """None."""
+        return []
+
+    def predict_nodes(self, data: Prepared) -> Prediction:
+        """Propagated labels, rows divided by their sums."""
+        labels = self.propagated_labels(data)
+        mass = labels.sum(1, keepdim=True)
+        shares = labels / torch.where(mass > 0, mass, 1)
+        return Prediction(torch.where(mass > 0, shares, self.class_shares.to(data.dtype)))
+
+    def propagated_labels(self, data: Prepared) -> Tensor:
+        """The labels of the training nodes after K steps; zero rows where none arrives."""
+        index = data.graph.train_index
+        if index is None:  # a graph without labels: there is nothing to propagate
+            shape = (data.graph.num_nodes, self.num_classes)
+            return torch.zeros(shape, dtype=data.dtype, device=data.graph.y.device)
+        return propagate(
+            data.adj_norm,
+            one_hot_rows(data.graph.y, index, self.num_classes, data.dtype),
+            num_steps=self.num_steps,
+            alpha=self.alpha,
+            reset_index=index if self.reset_labelled else None,
+        )
+
+    def test_step(self, graph: Graph, batch_idx: int) -> None:
+        """The metrics of all methods, and the share of test nodes that no label reaches."""
+        super().test_step(graph, batch_idx)
+        mass = self.propagated_labels(self.prepare(graph)).sum(1)
+        unreached = (mass[graph.test_index] == 0).to(torch.float32).mean()
+        self.log("test_unreached", unreached, batch_size=1)

@@ -1,0 +1,174 @@
+"""What PTS, PTD, PTA and PAMT share: an MLP that learns from propagated labels."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.functional import (
+    confidence_weights,
+    one_hot_rows,
+    propagate,
+    soft_cross_entropy,
+)
+from pamt_lightning.graph import Graph
+from pamt_lightning.modules.base import (
+    NodeClassificationModule,
+    Prediction,
+    Prepared,
+    require_count,
+    require_range,
+)
+from pamt_lightning.nn import MLP
+
+StoppingLoss = Literal["nll", "soft"]
+
+
+class SoftLabelModule(NodeClassificationModule):
+    """An MLP trained on soft labels over all nodes; its prediction is propagated in turn.
+
+    A method says what its soft labels are (`make_soft_labels`) and how far each counts (`gamma`).
+    The arguments are those of `PTSModule`.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        hidden_dim: int,
+        dropout: float,
+        lr: float,
+        weight_decay: float,
+        alpha: float,
+        num_steps: int,
+        loss_weight: float,
+        reset_labelled: bool,
+        stopping_loss: StoppingLoss,
+        log_every_n_epochs: int,
+    ) -> None:
+        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
+        require_range("dropout", dropout, 0.0, 1.0, open_high=True)
+        require_range("alpha", alpha, 0.0, 1.0)
+        require_range("loss_weight", loss_weight, 0.0, float("inf"), open_high=True)
+        require_count(num_steps=num_steps)
+        if hidden_dim < 1:
+            raise InputError(f"`hidden_dim` must be 1 or more, got {hidden_dim}.")
+        if stopping_loss not in ("nll", "soft"):
+            raise InputError(f"`stopping_loss` must be one of nll, soft, got {stopping_loss!r}.")
+        self.net = MLP(num_features, hidden_dim, num_classes, dropout)
+        self.alpha = alpha
+        self.num_steps = num_steps
+        self.loss_weight = loss_weight
+        self.reset_labelled = reset_labelled
+        self.stopping_loss: StoppingLoss = stopping_loss
+        # Plain attributes, not buffers: their length is the graph's, not the model's.
+        self.soft_labels: Tensor | None = None
+        self._stopping_labels: tuple[Graph, Tensor] | None = None
+
+    # What a method may say ---------------------------------------------------------------------
+
+    def make_soft_labels(self, data: Prepared) -> None:
+        """Set the first soft labels, before the first epoch: those propagated over Â."""
+        self.soft_labels = self.propagated_labels(data.adj_norm, data)
+
+    def gamma(self) -> float:
+        """Exponent of the loss weights softmax(f)^γ in this epoch; 0 weighs all labels alike."""
+        return 0.0
+
+    def inference_matrix(self, logits: Tensor, data: Prepared) -> Tensor:
+        """The matrix the prediction is propagated over."""
+        return data.adj_norm
+
+    # Life cycle --------------------------------------------------------------------------------
+
+    def on_fit_start(self) -> None:
+        """Make the first soft labels, or take those of the checkpoint."""
+        super().on_fit_start()
+        data = self.fit_data()
+        if self.trainer.ckpt_path is None:
+            # Of a module that was trained before, they may know the labels of other nodes.
+            self.soft_labels = None
+        if self.soft_labels is None:
+            self.make_soft_labels(data)
+            return
+        self.soft_labels = self.soft_labels.to(self.device)
+        if self.soft_labels.shape[0] != data.graph.num_nodes:
+            raise CheckpointError(
+                f"The checkpoint was written on a graph of {self.soft_labels.shape[0]} nodes, "
+                f"this one has {data.graph.num_nodes}: resume on the data it was started with."
+            )
+
+    @torch.no_grad()
+    def propagated_labels(self, adj: Tensor, data: Prepared) -> Tensor:
+        """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
+        index = data.train_index
+        return propagate(
+            adj,
+            one_hot_rows(data.graph.y, index, self.num_classes, data.dtype),
+            num_steps=self.num_steps,
+            alpha=self.alpha,
+            reset_index=index if self.reset_labelled else None,
+        )
+
+    # The method --------------------------------------------------------------------------------
+
+    def training_loss(self, data: Prepared) -> Tensor:
+        """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
+        if self.soft_labels is None:
+            raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
+        logits, gamma = self.net(data.x), self.gamma()
+        weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
+        return self.loss_weight * soft_cross_entropy(logits, self.soft_labels, weights)
+
+    def decayed_parameters(self) -> list[torch.nn.Parameter]:
+        """W₁."""
+        return [self.net.input.weight]
+
+    def predict_nodes(self, data: Prepared) -> Prediction:
+        """Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4), rows divided by their sums."""
+        logits = self.net(data.x)
+        probs = propagate(
+            self.inference_matrix(logits, data),
+            torch.softmax(logits, dim=-1),
+            num_steps=self.num_steps,
+            alpha=self.alpha,
+        )
+        return Prediction(probs / probs.sum(1, keepdim=True), logits)
+
+    def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
+        """The loss that stopping looks at; see ``stopping_loss``."""
+        if self.stopping_loss == "nll" or prediction.logits is None:
+            return super().validation_loss(data, prediction)
+        return soft_cross_entropy(prediction.logits, self._labels_for_stopping(data))
+
+    def _labels_for_stopping(self, data: Prepared) -> Tensor:
+        graph = data.graph
+        if self._stopping_labels is None or self._stopping_labels[0] is not graph:
+            if graph.val_index is None:
+                raise InputError("The graph has no stopping nodes: give it a split first.")
+            y0 = one_hot_rows(graph.y, graph.val_index, self.num_classes, data.dtype)
+            labels = propagate(
+                data.adj_norm,
+                y0,
+                num_steps=self.num_steps,
+                alpha=self.alpha,
+                reset_index=graph.val_index,
+            )
+            self._stopping_labels = (graph, labels)
+        return self._stopping_labels[1]
+
+    # Checkpoint --------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Soft labels are part of the training state."""
+        super().on_save_checkpoint(checkpoint)
+        if self.soft_labels is not None and "loops" in checkpoint:
+            checkpoint["soft_labels"] = self.soft_labels
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the soft labels back; `on_fit_start` then knows that they were made."""
+        super().on_load_checkpoint(checkpoint)
+        self.soft_labels = checkpoint.get("soft_labels")
