@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,14 +13,9 @@ from pamt_lightning.graph import Graph
 from pamt_lightning.nn import SparseFeatures
 
 
-def pyg() -> ModuleType:
+def pyg() -> Any:
     """``torch_geometric.nn``, or skip."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own imports
-        pytest.importorskip("torch_geometric", reason="PyTorch Geometric is not installed")
-        import torch_geometric.nn as nn  # type: ignore[import-untyped, unused-ignore]
-    module: Any = nn
-    return module  # type: ignore[no-any-return]
+    return pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
 
 
 def inputs(graph: Graph) -> tuple[SparseFeatures, Tensor, Tensor, Tensor]:

@@ -111,7 +111,7 @@ class PygGAT(torch.nn.Module):
 def test_logits_and_gradients_are_those_of_pyg(
     small_graph: Graph, adj: Tensor, num_output_heads: int
 ) -> None:
-    conv = pytest.importorskip("torch_geometric.nn").GATConv
+    conv = pyg().GATConv
     net = seeded_gat(num_output_heads).double()
     other = PygGAT(conv, net)
     dense = small_graph.x.to_dense().double()

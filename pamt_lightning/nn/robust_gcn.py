@@ -1,0 +1,126 @@
+"""Robust GCN: a graph convolution whose hidden states are Gaussians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu
+
+from pamt_lightning.functional.gaussian import (
+    VARIANCE_FLOOR,
+    gaussian_convolution,
+    kl_to_standard_normal,
+    require_gamma,
+    square_entries,
+)
+from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes, dropout
+from pamt_lightning.nn.sparse import SparseFeatures
+
+
+class RobustGCN(nn.Module):
+    r"""Two layers of Gaussian convolution, where uncertain neighbours weigh less.
+
+    Zhu, Zhang, Cui and Zhu, "Robust Graph Convolutional Networks Against Adversarial Attacks",
+    KDD 2019:
+
+    .. math:: M_1 = \mathrm{ELU}(X W_{\mu,1}), \quad \Sigma_1 = \mathrm{ReLU}(X W_{\sigma,1}), \quad
+        (M, \Sigma) = \mathrm{conv}(M_1, \Sigma_1)
+
+    .. math:: M_2 = \mathrm{ELU}(M W_{\mu,2}), \quad \Sigma_2 = \mathrm{ReLU}(\Sigma W_{\sigma,2}),
+        \quad (M', \Sigma') = \mathrm{conv}(M_2, \Sigma_2)
+
+    with the convolution of `gaussian_convolution` and dropout before each of the four maps.
+
+    Logits are a sample :math:`M' + \varepsilon \odot \sqrt{\Sigma'}` in training and the mean
+    :math:`M'` otherwise.
+
+    Args:
+        num_features: Number of attributes F.
+        hidden_dim: Number of means, and of variances, in the hidden layer.
+        num_classes: Number of classes C.
+        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
+        gamma: Strength :math:`\gamma` of the attention, 0 or more.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden_dim: int,
+        num_classes: int,
+        dropout: float = 0.6,
+        gamma: float = 1.0,
+    ) -> None:
+        super().__init__()
+        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
+        check_rate("dropout", dropout)
+        require_gamma(gamma)
+        self.dropout = dropout
+        self.gamma = gamma
+        # Means and variances side by side: one sparse product gives both.
+        self.input = InputLinear(num_features, 2 * hidden_dim, dropout, bias=False)
+        self.output_mean = nn.Linear(hidden_dim, num_classes, bias=False)
+        self.output_variance = nn.Linear(hidden_dim, num_classes, bias=False)
+        self._squared: tuple[Tensor, Tensor] | None = None  # Â and the squares of its entries
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw each of the four matrices by Glorot's rule for its own shape."""
+        with torch.no_grad():
+            for half in self.input.weight.chunk(2, dim=1):
+                nn.init.xavier_uniform_(half)
+        nn.init.xavier_uniform_(self.output_mean.weight)
+        nn.init.xavier_uniform_(self.output_variance.weight)
+
+    def forward(self, x: Tensor | SparseFeatures, adj_norm: Tensor) -> Tensor:
+        r"""Logits ``[N, C]`` of attributes ``[N, F]``.
+
+        Args:
+            x: Attributes, dense or sparse.
+            adj_norm: :math:`\hat{A}`, CSR and symmetric, shape ``[N, N]``; not to be written into
+                afterwards, for the squares of its entries are kept as long as it is passed again.
+        """
+        mean, variance = self._input_gaussian(x)
+        return self._logits(mean, variance, adj_norm)
+
+    def forward_with_kl(
+        self, x: Tensor | SparseFeatures, adj_norm: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""Logits as of ``forward``, and the KL term of the loss.
+
+        The term is that of the first layer before its convolution, :math:`(M_1, \Sigma_1)`: the
+        sum over nodes of `kl_to_standard_normal`. The authors give it the weight 5e-4.
+        """
+        mean, variance = self._input_gaussian(x)
+        kl = kl_to_standard_normal(mean, variance).sum()
+        return self._logits(mean, variance, adj_norm), kl
+
+    def _input_gaussian(self, x: Tensor | SparseFeatures) -> tuple[Tensor, Tensor]:
+        mean, variance = self.input(x).chunk(2, dim=1)
+        return elu(mean), torch.relu(variance)
+
+    def _logits(self, mean: Tensor, variance: Tensor, adj_norm: Tensor) -> Tensor:
+        adj_norm_squared = self._square_once(adj_norm)
+        mean, variance = gaussian_convolution(
+            mean, variance, adj_norm, adj_norm_squared, self.gamma
+        )
+        mean = elu(self.output_mean(dropout(mean, self.dropout, self.training)))
+        variance = torch.relu(self.output_variance(dropout(variance, self.dropout, self.training)))
+        mean, variance = gaussian_convolution(
+            mean, variance, adj_norm, adj_norm_squared, self.gamma
+        )
+        # Deviation: the authors sample at prediction too, which then differs from call to call.
+        if not self.training:
+            return mean
+        # The slope of a root is infinite at zero.
+        return mean + torch.randn_like(mean) * torch.sqrt(variance + VARIANCE_FLOOR)
+
+    def _square_once(self, adj_norm: Tensor) -> Tensor:
+        if self._squared is None or self._squared[0] is not adj_norm:
+            self._squared = adj_norm, square_entries(adj_norm)
+        return self._squared[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles go without the graph.
+        return {**self.__dict__, "_squared": None}

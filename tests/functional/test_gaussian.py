@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Normal, kl_divergence
+
+from pamt_lightning.functional import normalize_adjacency
+from pamt_lightning.functional.gaussian import (
+    VARIANCE_FLOOR,
+    gaussian_convolution,
+    kl_to_standard_normal,
+    square_entries,
+)
+from pamt_lightning.graph import Graph
+
+
+@pytest.fixture
+def adj_norm(small_graph: Graph) -> Tensor:
+    return normalize_adjacency(small_graph.adjacency.to(torch.float64))
+
+
+@pytest.fixture
+def mean(generator: torch.Generator) -> Tensor:
+    return torch.randn(300, 5, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def variance(generator: torch.Generator) -> Tensor:
+    """Half of them zero, as ReLU makes them."""
+    return torch.randn(300, 5, generator=generator, dtype=torch.float64).relu()
+
+
+def test_squared_entries_are_those_of_the_graph_scaled_by_whole_degrees(
+    small_graph: Graph, adj_norm: Tensor
+) -> None:
+    with_loops = small_graph.adjacency.to_dense().double().numpy() + np.eye(300)
+    degree = with_loops.sum(axis=1)
+    expected = with_loops / degree[:, None] / degree[None, :]
+    squared = square_entries(adj_norm)
+    assert squared.layout == torch.sparse_csr
+    np.testing.assert_allclose(squared.to_dense().numpy(), expected, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 4.0])
+def test_convolution_is_the_dense_formula(
+    adj_norm: Tensor, mean: Tensor, variance: Tensor, gamma: float
+) -> None:
+    actual = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)
+    dense, m, v = adj_norm.to_dense().numpy(), mean.numpy(), variance.numpy()
+    weight = np.exp(-gamma * v)
+    np.testing.assert_allclose(actual[0].numpy(), dense @ (m * weight), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        actual[1].numpy(), (dense * dense) @ (v * weight * weight), rtol=0, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 7.0])
+def test_without_variance_the_means_are_those_of_a_plain_convolution(
+    adj_norm: Tensor, mean: Tensor, gamma: float
+) -> None:
+    zero = torch.zeros_like(mean)
+    actual = gaussian_convolution(mean, zero, adj_norm, square_entries(adj_norm), gamma)
+    torch.testing.assert_close(actual[0], adj_norm.to_dense() @ mean)
+    assert torch.equal(actual[1], zero)
+
+
+def test_without_attention_means_and_variances_do_not_mix(
+    adj_norm: Tensor, mean: Tensor, variance: Tensor
+) -> None:
+    actual = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 0.0)
+    torch.testing.assert_close(actual[0], adj_norm.to_dense() @ mean)
+    torch.testing.assert_close(actual[1], adj_norm.to_dense().square() @ variance)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_moments_are_those_of_weighted_sums_of_drawn_gaussians(
+    six_nodes: Graph, generator: torch.Generator, gamma: float
+) -> None:
+    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    mean = torch.randn(6, 3, generator=generator, dtype=torch.float64)
+    variance = torch.rand(6, 3, generator=generator, dtype=torch.float64) + 0.1
+    expected = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)
+
+    draws = 100_000
+    noise = torch.randn(draws, 6, 3, generator=generator, dtype=torch.float64)
+    states = mean + noise * variance.sqrt()
+    sums = adj_norm.to_dense() @ (states * torch.exp(-gamma * variance))
+    # Five standard errors of the mean and of the variance of a Gaussian.
+    assert ((sums.mean(0) - expected[0]).abs() < 5 * (expected[1] / draws).sqrt()).all()
+    assert ((sums.var(0) / expected[1] - 1).abs() < 5 * (2 / draws) ** 0.5).all()
+
+
+def test_an_uncertain_neighbour_weighs_less(six_nodes: Graph) -> None:
+    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    mean, variance = torch.ones(6, 1).double(), torch.zeros(6, 1).double()
+    sure, _ = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 1.0)
+    variance[3] = 2.0
+    unsure, _ = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 1.0)
+    assert (unsure < sure).squeeze(1).tolist() == [False, False, True, True, True, False]
+
+
+def test_gradients_are_those_of_finite_differences(
+    six_nodes: Graph, generator: torch.Generator
+) -> None:
+    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    mean = torch.randn(6, 2, generator=generator, dtype=torch.float64, requires_grad=True)
+    variance = torch.rand(6, 2, generator=generator, dtype=torch.float64) + 0.1
+    inputs = (mean, variance.requires_grad_())
+    squared = square_entries(adj_norm)
+    assert torch.autograd.gradcheck(
+        lambda m, v: gaussian_convolution(m, v, adj_norm, squared, 0.7), inputs
+    )
+    assert torch.autograd.gradcheck(kl_to_standard_normal, inputs)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1e-8, 1e3, 1e30])
+def test_extreme_variances_leave_values_and_gradients_finite(
+    six_nodes: Graph, value: float
+) -> None:
+    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    mean = torch.ones(6, 2, requires_grad=True)
+    variance = torch.full((6, 2), value, requires_grad=True)
+    new_mean, new_variance = gaussian_convolution(
+        mean, variance, adj_norm, square_entries(adj_norm), 1.0
+    )
+    kl = kl_to_standard_normal(mean, variance)
+    parts = [new_mean, new_variance, kl]
+    torch.autograd.backward([part.sum() for part in parts])
+    for tensor in (*parts, mean.grad, variance.grad):
+        assert tensor is not None
+        assert tensor.isfinite().all()
+
+
+def test_divergence_is_that_of_torch_per_dimension(mean: Tensor, variance: Tensor) -> None:
+    variance = variance + 1e-3
+    each = kl_divergence(Normal(mean, variance.sqrt()), Normal(0.0, 1.0))
+    torch.testing.assert_close(kl_to_standard_normal(mean, variance), each.sum(1) / 5)
+
+
+def test_divergence_is_zero_at_the_standard_normal_and_positive_elsewhere() -> None:
+    zero, one = torch.zeros(3, 4).double(), torch.ones(3, 4).double()
+    assert torch.equal(kl_to_standard_normal(zero, one), torch.zeros(3).double())
+    for mean, variance in ((zero, 0.9 * one), (zero, 1.1 * one), (0.1 * one, one), (zero, zero)):
+        assert (kl_to_standard_normal(mean, variance) > 0).all()
+
+
+def test_a_variance_below_the_floor_counts_as_the_floor() -> None:
+    zero = torch.zeros(2, 3).double()
+    floor = torch.full_like(zero, VARIANCE_FLOOR)
+    assert torch.equal(kl_to_standard_normal(zero, zero), kl_to_standard_normal(zero, floor))
+    # ½ (1e-8 - ln 1e-8 - 1)
+    assert kl_to_standard_normal(zero, zero).tolist() == pytest.approx([8.710340] * 2, abs=1e-5)
+
+
+def test_wrong_arguments_are_named(adj_norm: Tensor, mean: Tensor, variance: Tensor) -> None:
+    squared = square_entries(adj_norm)
+    small = torch.eye(4).double().to_sparse_csr()
+    for arguments, message in (
+        ((mean[0], variance, adj_norm, squared), "`mean` must be [N, D], got (5,)."),
+        (
+            (mean, variance[:, :2], adj_norm, squared),
+            "`variance` must have the shape of `mean`, (300, 5), got (300, 2).",
+        ),
+        (
+            (mean, variance, small, squared),
+            "`adj_norm` must be [N, N] with N=300 (rows of `mean`), got (4, 4).",
+        ),
+        (
+            (mean, variance, adj_norm, small),
+            "`adj_norm_squared` must be [N, N] with N=300 (rows of `mean`), got (4, 4).",
+        ),
+        (
+            (mean, variance, adj_norm, squared.to_dense()),
+            "`adj_norm_squared` must be a square sparse CSR tensor",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            gaussian_convolution(*arguments, gamma=1.0)
+    with pytest.raises(ValueError, match="`adj` must be a square sparse CSR tensor"):
+        square_entries(adj_norm.to_dense())
+    message = "`mean` and `variance` must both be [N, D], got (300, 5) and (299, 5)."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kl_to_standard_normal(mean, variance[1:])
+
+
+@pytest.mark.parametrize("gamma", [-0.1, float("nan"), float("inf")])
+def test_gamma_must_be_finite_and_not_negative(
+    adj_norm: Tensor, mean: Tensor, variance: Tensor, gamma: float
+) -> None:
+    message = f"`gamma` must be finite and 0 or more, got {gamma}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)

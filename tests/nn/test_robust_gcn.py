@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pamt_lightning.functional import normalize_adjacency
+from pamt_lightning.functional.gaussian import square_entries
+from pamt_lightning.graph import Graph
+from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.nn.robust_gcn import RobustGCN
+
+Array = npt.NDArray[np.float64]
+
+
+def seeded_net(dropout: float = 0.0, gamma: float = 1.0, hidden_dim: int = 16) -> RobustGCN:
+    torch.manual_seed(3)
+    return RobustGCN(60, hidden_dim, 4, dropout, gamma).double()
+
+
+@pytest.fixture
+def x(small_graph: Graph) -> SparseFeatures:
+    return SparseFeatures.from_csr(small_graph.x, torch.float64)
+
+
+@pytest.fixture
+def adj_norm(small_graph: Graph) -> Tensor:
+    return normalize_adjacency(small_graph.adjacency.double())
+
+
+def dense_moments(net: RobustGCN, graph: Graph, gamma: float = 1.0) -> tuple[Array, Array, float]:
+    """Mean and variance of the logits, and the KL term, written out in NumPy."""
+    with_loops = graph.adjacency.to_dense().double().numpy() + np.eye(graph.num_nodes)
+    degree = with_loops.sum(axis=1)
+    for_means = with_loops / np.sqrt(np.outer(degree, degree))
+    for_variances = with_loops / np.outer(degree, degree)
+    state = {name: value.numpy() for name, value in net.state_dict().items()}
+    split = state["input.weight"].shape[1] // 2
+
+    def elu(values: Array) -> Array:
+        return np.where(values > 0, values, np.exp(np.minimum(values, 0)) - 1)
+
+    def convolve(mean: Array, variance: Array) -> tuple[Array, Array]:
+        faded = np.exp(-gamma * variance)
+        return for_means @ (mean * faded), for_variances @ (variance * faded**2)
+
+    features = graph.x.to_dense().double().numpy()
+    mean = elu(features @ state["input.weight"][:, :split])
+    variance = np.maximum(features @ state["input.weight"][:, split:], 0)
+    floored = np.maximum(variance, 1e-8)
+    kl = 0.5 * (mean**2 + floored - np.log(floored) - 1).mean(axis=1).sum()
+    mean, variance = convolve(mean, variance)
+    mean = elu(mean @ state["output_mean.weight"].T)
+    variance = np.maximum(variance @ state["output_variance.weight"].T, 0)
+    return *convolve(mean, variance), float(kl)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 3.0])
+def test_prediction_and_divergence_are_the_dense_formula(
+    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor, gamma: float
+) -> None:
+    net = seeded_net(gamma=gamma).eval()
+    logits, kl = net.forward_with_kl(x, adj_norm)
+    mean, _, expected_kl = dense_moments(net, small_graph, gamma)
+    np.testing.assert_allclose(logits.detach().numpy(), mean, rtol=0, atol=1e-12)
+    assert kl.shape == ()
+    assert kl.item() == pytest.approx(expected_kl, rel=1e-12)
+
+
+def test_training_samples_have_the_mean_and_variance_of_the_dense_formula(
+    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    net = seeded_net().train()
+    mean, variance, _ = dense_moments(net, small_graph)
+    assert (variance > 1e-4).mean() > 0.3  # else there is nothing to measure
+    draws = 1000
+    torch.manual_seed(0)
+    with torch.no_grad():
+        samples = torch.stack([net(x, adj_norm) for _ in range(draws)]).numpy()
+        predicted = net.eval()(x, adj_norm).numpy()
+    deviation = np.sqrt(variance + 1e-8)
+    score = (samples.mean(axis=0) - predicted) / (deviation / math.sqrt(draws))
+    assert np.abs(score).max() < 5  # 1200 logits: beyond 5 with a chance below 0.001
+    assert score.std() == pytest.approx(1.0, abs=0.1)
+    ratio = samples.var(axis=0) / deviation**2
+    assert np.abs(ratio - 1).max() < 5 * math.sqrt(2 / draws)
+    np.testing.assert_allclose(predicted, mean, rtol=0, atol=1e-12)
+
+
+def test_noise_is_drawn_for_each_logit_by_itself(x: SparseFeatures, adj_norm: Tensor) -> None:
+    net = seeded_net().train()
+    noise = (net(x, adj_norm) - net(x, adj_norm)).detach()
+    assert len(noise.unique()) == noise.numel()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.6])
+def test_prediction_is_repeatable_and_draws_no_random_numbers(
+    x: SparseFeatures, adj_norm: Tensor, dropout: float
+) -> None:
+    net = seeded_net(dropout).eval()
+    before = torch.get_rng_state()
+    first = net(x, adj_norm)
+    assert torch.equal(net(x, adj_norm), first)
+    assert torch.equal(net.forward_with_kl(x, adj_norm)[0], first)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_same_seed_gives_the_same_bits_in_training(x: SparseFeatures, adj_norm: Tensor) -> None:
+    net = seeded_net(0.6).train()
+    outputs = []
+    for seed, forward in ((1, net), (1, lambda *data: net.forward_with_kl(*data)[0]), (2, net)):
+        torch.manual_seed(seed)
+        outputs.append(forward(x, adj_norm))
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+
+
+def test_dropout_falls_on_attributes_and_on_hidden_means_and_variances(
+    x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    nearly_all = 1 - 1e-9
+    net = seeded_net(nearly_all).train()
+    assert not net.input(x).any()
+    net.input.dropout = 0.0
+    # Hidden means and variances are all gone: the floor of the root is all that is left.
+    assert net(x, adj_norm).abs().max() < 1e-4 * 6
+
+
+def test_dropout_falls_on_means_and_variances_independently(
+    x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    net = seeded_net(0.5).train()
+    net.input.dropout = 0.0
+    seen: list[Tensor] = []
+    for layer in (net.output_mean, net.output_variance):
+        layer.register_forward_hook(lambda _, args, out: seen.append(args[0] == 0))
+    net(x, adj_norm)
+    assert (seen[0] & ~seen[1]).any()
+    assert (~seen[0] & seen[1]).any()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dense_and_sparse_features_give_the_same(
+    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor, training: bool
+) -> None:
+    results = []
+    for features in (x, small_graph.x.to_dense().double()):
+        net = seeded_net().train(training)
+        torch.manual_seed(0)
+        logits, kl = net.forward_with_kl(features, adj_norm)
+        torch.autograd.backward(logits.square().sum() + kl)
+        results.append([logits, kl, *(parameter.grad for parameter in net.parameters())])
+    for sparse, dense in zip(*results, strict=True):
+        torch.testing.assert_close(sparse, dense)
+
+
+def test_prediction_follows_a_renumbering_of_the_nodes(
+    small_graph: Graph, generator: torch.Generator
+) -> None:
+    order = torch.randperm(300, generator=generator)
+    dense, adjacency = small_graph.x.to_dense().double(), small_graph.adjacency.to_dense().double()
+    net = seeded_net().eval()
+    expected, kl = net.forward_with_kl(dense, normalize_adjacency(adjacency.to_sparse_csr()))
+    renumbered = adjacency[order][:, order].to_sparse_csr()
+    actual, same_kl = net.forward_with_kl(dense[order], normalize_adjacency(renumbered))
+    torch.testing.assert_close(actual, expected[order])
+    torch.testing.assert_close(same_kl, kl)
+
+
+def test_a_node_alone_gets_what_it_gets_in_a_graph_of_its_own(six_nodes: Graph) -> None:
+    torch.manual_seed(0)
+    net = RobustGCN(4, 8, 2).double().eval()
+    dense = six_nodes.x.to_dense().double()
+    logits = net(dense, normalize_adjacency(six_nodes.adjacency.double()))
+    own = net(dense[5:], torch.eye(1).double().to_sparse_csr())
+    torch.testing.assert_close(logits[5:], own)
+    assert own.any()
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
+def test_nothing_is_nan_for_empty_rows_zero_variances_and_huge_attributes(
+    six_nodes: Graph, scale: float
+) -> None:
+    torch.manual_seed(0)
+    net = RobustGCN(4, 8, 2, dropout=0.5).train()
+    x = SparseFeatures.from_csr(six_nodes.x)
+    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    for _ in range(10):
+        logits, kl = net.forward_with_kl(x.with_values(scale * x.values), adj_norm)
+        net.zero_grad()
+        torch.autograd.backward(logits.square().sum() + kl)
+        for tensor in (logits, kl, *(parameter.grad for parameter in net.parameters())):
+            assert tensor is not None
+            assert tensor.isfinite().all()
+
+
+def test_without_variance_training_gives_finite_gradients_and_the_mean(
+    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    net = seeded_net(gamma=5.0).train()
+    with torch.no_grad():
+        net.input.weight[:, 16:] = -1.0  # attributes are positive, so ReLU leaves zeros
+    logits, kl = net.forward_with_kl(x, adj_norm)
+    torch.autograd.backward(logits.square().sum() + kl)
+    for parameter in net.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+    net.eval()
+    torch.testing.assert_close(net(x, adj_norm), logits, rtol=0, atol=6e-4)
+    net.gamma = 0.0  # nothing is uncertain, so attention says nothing
+    torch.testing.assert_close(net(x, adj_norm), logits, rtol=0, atol=6e-4)
+
+
+def test_gradients_are_those_of_finite_differences(six_nodes: Graph) -> None:
+    torch.manual_seed(1)
+    net = RobustGCN(4, 3, 2, dropout=0.3).double().train()
+    x = SparseFeatures.from_csr(six_nodes.x, torch.float64)
+    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    assert dense_moments(net, six_nodes)[1].any()  # else the variances have no part in it
+
+    def outputs(*_: Tensor) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(7)  # the same dropout and noise each time
+        return net.forward_with_kl(x, adj_norm)
+
+    # The parameters are changed in place, so the net sees them without being handed them.
+    assert torch.autograd.gradcheck(outputs, tuple(net.parameters()))
+
+
+def test_each_matrix_begins_by_glorots_rule_for_its_own_shape() -> None:
+    torch.manual_seed(0)
+    net = RobustGCN(200, 150, 100)
+    halves = (net.input.weight[:, :150], net.input.weight[:, 150:])
+    for matrix in (*halves, net.output_mean.weight, net.output_variance.weight):
+        bound = math.sqrt(6 / sum(matrix.shape))
+        assert 0.99 * bound < matrix.abs().max() <= bound
+        assert matrix.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+    assert not torch.equal(*halves)
+
+
+def test_another_graph_is_not_taken_for_the_last_one(x: SparseFeatures, adj_norm: Tensor) -> None:
+    net = seeded_net()
+    alone = torch.eye(300).double().to_sparse_csr()
+    for adj in (adj_norm, alone, adj_norm):
+        torch.manual_seed(0)
+        used = net.train()(x, adj)
+        torch.manual_seed(0)
+        assert torch.equal(used, copy.deepcopy(net)(x, adj))
+
+
+def test_squares_are_made_once_for_a_graph(
+    x: SparseFeatures, adj_norm: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Tensor] = []
+
+    def count(adj: Tensor) -> Tensor:
+        made.append(adj)
+        return square_entries(adj)
+
+    monkeypatch.setattr("pamt_lightning.nn.robust_gcn.square_entries", count)
+    net = seeded_net(0.5)
+    for training in (True, False, True):
+        net.train(training)(x, adj_norm)
+    assert len(made) == 1
+
+
+def test_copies_and_files_hold_the_weights_and_not_the_graph(
+    x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    net = seeded_net(0.6).eval()
+    expected = net(x, adj_norm)
+    names = {"input.weight", "output_mean.weight", "output_variance.weight"}
+    assert set(net.state_dict()) == {name for name, _ in net.named_parameters()} == names
+    pickled = pickle.dumps(net)
+    assert len(pickled) < 8 * sum(p.numel() for p in net.parameters()) + 10_000
+    fresh = RobustGCN(60, 16, 4).double().eval()
+    fresh.load_state_dict(net.state_dict())
+    for other in (copy.deepcopy(net), pickle.loads(pickled), fresh):
+        assert torch.equal(other(x, adj_norm), expected)
+    assert torch.equal(net(x, adj_norm), expected)
+
+
+def test_a_prediction_in_inference_mode_may_come_before_training(
+    x: SparseFeatures, adj_norm: Tensor
+) -> None:
+    net = seeded_net()
+    with torch.inference_mode():
+        net.eval()(x, adj_norm)
+    net.train()(x, adj_norm).sum().backward()
+    assert net.output_variance.weight.grad is not None
+    assert net.output_variance.weight.grad.any()
+
+
+def test_training_lowers_the_loss_and_learns_the_classes(small_graph: Graph) -> None:
+    torch.manual_seed(0)
+    net = RobustGCN(60, 16, 4)
+    x, adj_norm = SparseFeatures.from_csr(small_graph.x), normalize_adjacency(small_graph.adjacency)
+    train, test = small_graph.train_index, small_graph.test_index
+    assert train is not None
+    assert test is not None
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    divergences = []
+    for _ in range(100):
+        logits, kl = net.train().forward_with_kl(x, adj_norm)
+        loss = cross_entropy(logits[train], small_graph.y[train]) + 5e-4 * kl
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        divergences.append(kl.item())
+    assert divergences[-1] < 0.8 * divergences[0]
+    hits = net.eval()(x, adj_norm)[test].argmax(1) == small_graph.y[test]
+    assert hits.float().mean() > 0.6  # a guess is right in a quarter of the cases
+
+
+@pytest.mark.parametrize("name", ["num_features", "hidden_dim", "num_classes"])
+@pytest.mark.parametrize("size", [0, -3])
+def test_sizes_must_be_positive(name: str, size: int) -> None:
+    sizes = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: size}
+    with pytest.raises(ValueError, match=re.escape(f"`{name}` must be 1 or more, got {size}.")):
+        RobustGCN(**sizes)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+def test_dropout_must_lie_in_its_range(dropout: float) -> None:
+    message = f"`dropout` must lie in [0, 1), got {dropout}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RobustGCN(3, 3, 3, dropout)
+
+
+@pytest.mark.parametrize("gamma", [-0.1, float("nan"), float("inf")])
+def test_gamma_must_be_finite_and_not_negative(gamma: float) -> None:
+    message = f"`gamma` must be finite and 0 or more, got {gamma}."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RobustGCN(3, 3, 3, gamma=gamma)
