@@ -23,13 +23,8 @@ from pamt_lightning.checkpoints import (
     load_checkpoint,
     model_config,
 )
-from pamt_lightning.cli_parser import (
-    ParsedCLI,
-    Parser,
-    check_config_files,
-    names_data,
-    option_value,
-)
+from pamt_lightning.cli_parser import ParsedCLI, Parser, model_classes
+from pamt_lightning.config_files import names_data, option_value, plain_arguments
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
@@ -73,9 +68,11 @@ class PamtCLI(ParsedCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse ``args``, whatever ``sys.argv`` holds."""
-        sections = {action.dest.split(".")[0] for action in self._parser(self.command)._actions}
-        check_config_files(args, sections - {"help", "config", "print_config"})
-        self.config = parser.parse_args(args)
+        own: Any = self._parser(self.command)
+        sections = {a.dest.split(".")[0] for a in own._actions} - {"help", "config", "print_config"}
+        trained = self.checkpoint is not None
+        plain, own.model_class = plain_arguments(args[1:], sections, model_classes(), trained)
+        self.config = parser.parse_args([self.command, *plain])
 
     def _parse_ckpt_path(self) -> None:
         # Lightning would let the checkpoint overrule the command line. Here it comes first

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import itertools
 import re
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytorch_lightning as pl
-import yaml
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
 from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.errors import InputError
-from pamt_lightning.modules.base import NodeClassificationModule
-from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.methods import DEFAULT_CLASS
+from pamt_lightning.modules import NodeClassificationModule  # and with it all its subclasses
 from pamt_lightning.quiet import TRAINER_DEFAULTS
 
 DESCRIPTIONS = {
     "fit": (
         "Train on a graph, keep the best state, test it, and write results.json. "
-        "`pamt fit --model.help PAMTModule` lists the options of the method."
+        "`--model NAME` takes another method than PAMT (`pamt methods` lists them); "
+        "`pamt fit --model.help NAME` lists the options of a method."
     ),
     "validate": "Score a checkpoint on the stopping nodes.",
     "test": "Score a checkpoint on the test nodes.",
@@ -38,6 +35,7 @@ class Parser(LightningArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # An abbreviated option is a typo that nobody sees.
         super().__init__(*args, allow_abbrev=False, **kwargs)
+        self.model_class = DEFAULT_CLASS  # the one in use, as soon as it is known
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say what is wrong, suggest the right word, and exit with code 2."""
@@ -46,7 +44,7 @@ class Parser(LightningArgumentParser):
         if wrong:
             name = wrong[1] or wrong[2]
             known = {action.dest.rsplit(".", 1)[-1] for action in self._actions}
-            known |= set(inspect.signature(PAMTModule).parameters)
+            known |= set(inspect.signature(_model_class(self.model_class)).parameters)
             known |= set(inspect.signature(GraphDataModule).parameters)
             known |= set(inspect.signature(pl.Trainer).parameters)
             if close := difflib.get_close_matches(name, known - {name}, 1):
@@ -57,6 +55,19 @@ class Parser(LightningArgumentParser):
             f"{command}: error: {message}\n`{command} --help` lists all options.", file=sys.stderr
         )
         raise SystemExit(2)
+
+
+def model_classes(base: type[Any] = NodeClassificationModule) -> dict[str, type[Any]]:
+    """The classes of models that are loaded, by their bare names."""
+    found = {base.__name__: base}
+    for subclass in base.__subclasses__():
+        found |= model_classes(subclass)
+    return found
+
+
+def _model_class(class_path: str) -> type[Any]:
+    """The class of that name, if it was loaded before the error; it is not worth another one."""
+    return model_classes().get(class_path.rpartition(".")[2], NodeClassificationModule)
 
 
 def _plain_message(message: str) -> str:
@@ -110,6 +121,8 @@ class ParsedCLI(LightningCLI):
         for action in parser._actions:
             if action.dest == "ckpt_path":
                 action.help = _CKPT_HELP.get(subcommand, _CKPT_HELP["other"])
+            elif action.dest == "model":
+                action.help = "A method by name (`pamt methods`), or the class of your own model."
         return parser
 
     @staticmethod
@@ -126,61 +139,4 @@ class ParsedCLI(LightningCLI):
         parser.callback_keys.append("stopping")
         parser.add_lightning_class_args(pl.Trainer, "trainer")
         parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
-        parser.set_defaults({"model": {"class_path": "pamt_lightning.PAMTModule"}})
-
-
-def check_config_files(args: list[str], sections: set[str]) -> None:
-    """Find what is wrong with a config file while its name is still known.
-
-    Args:
-        args: The command line.
-        sections: Top-level keys that a config may have.
-    """
-    for option, value in itertools.pairwise(args):
-        # A value in braces is a config by itself: what a checkpoint was trained with.
-        if option not in ("--config", "-c") or value.startswith("{"):
-            continue
-        path = Path(value)
-        if not path.is_file():
-            nearby = sorted(str(p) for p in path.parent.glob("*.yaml"))
-            hint = f" In that folder: {', '.join(nearby)}." if nearby else ""
-            raise InputError(f"there is no config file {value}.{hint}")
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            told = re.sub(r"\s+", " ", str(error)).replace('in "<unicode string>", ', "at ")
-            raise InputError(f"{value} is not valid YAML: {told}") from None
-        if not isinstance(content, dict):
-            raise InputError(f"{value} must hold sections such as data: and model:.")
-        if "ckpt_path" in content:
-            raise InputError(f"{value}: `ckpt_path` belongs on the command line, not in a config.")
-        for key in content:
-            if key not in sections:
-                close = difflib.get_close_matches(str(key), sections, 1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
-                known = ", ".join(sorted(sections))
-                raise InputError(f"{value} has no section {key!r} (known: {known}).{hint}")
-
-
-def option_value(args: list[str], option: str) -> str | None:
-    """The value that ``args`` give to an option, before anything is parsed."""
-    value = None
-    for position, arg in enumerate(args):  # the last one counts
-        if arg == option and position + 1 < len(args):
-            value = args[position + 1]
-        elif arg.startswith(f"{option}="):
-            value = arg.split("=", 1)[1]
-    return value
-
-
-def names_data(args: list[str]) -> bool:
-    """Whether the command line, or a config file on it, says which data to use."""
-    if any(re.match(r"--data\.(dataset|path)\b", arg) for arg in args):
-        return True
-    for option, value in itertools.pairwise(args):
-        if option in ("--config", "-c") and Path(value).is_file():
-            content = yaml.safe_load(Path(value).read_text(encoding="utf-8"))
-            section = content.get("data") if isinstance(content, dict) else None
-            if isinstance(section, dict) and {"dataset", "path"} & set(section):
-                return True
-    return False
+        # No default for the model: its values would stay when another class is chosen.

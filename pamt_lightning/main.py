@@ -10,7 +10,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.version import __version__
 
 LIGHTNING_COMMANDS = ("fit", "validate", "test", "predict")
-COMMANDS = (*LIGHTNING_COMMANDS, "datasets", "benchmark")
+COMMANDS = (*LIGHTNING_COMMANDS, "methods", "datasets", "benchmark")
 
 HELP = f"""\
 usage: pamt COMMAND [options]
@@ -24,20 +24,22 @@ train and use a model
   validate   the same on the stopping set
   predict    class probabilities as CSV     pamt predict --ckpt_path RUN/best.ckpt --output p.csv
 
-data and machine
+methods, data and machine
+  methods    list the methods that --model takes: PAMT, its variants and the baselines
   datasets   list, fetch and verify data sets
   benchmark  what the Trainer costs beside a plain loop, measured here
 
 examples
   pamt fit                                   a synthetic graph: nothing to download
   pamt fit --config configs/pubmed.yaml      the paper's setting on Pubmed
+  pamt fit --config configs/pubmed.yaml --model GAT      another method, with its own values
   pamt fit --config configs/pubmed.yaml --data.split_seed test1 --seed_everything 1
   pamt fit --config configs/pubmed.yaml --ckpt_path last     go on after a crash
   pamt fit --data.path my_graph/             edges.csv and nodes.csv of your own
   pamt fit --print_config                    every option with its value, as YAML
   tensorboard --logdir lightning_logs        watch
 
-`pamt COMMAND --help` lists all options, `pamt fit --model.help PAMTModule` those of the method.
+`pamt COMMAND --help` lists all options, `pamt fit --model.help PAMT` those of a method.
 """
 
 
@@ -61,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(command: str, args: list[str]) -> int:
+    if command == "methods":
+        from pamt_lightning.methods import run as run_methods
+
+        return run_methods(args)
     if command == "datasets":
         from pamt_lightning.datasets_command import run as run_datasets
 

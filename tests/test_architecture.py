@@ -26,6 +26,8 @@ ALLOWED = {
     "nn": {"functional"},
     "data": {"graph", "errors", "plain"},
     "modules": {"graph", "functional", "nn", "errors", "plain"},
+    "methods": {"errors"},
+    "config_files": {"data", "errors", "methods"},
     "plots": set(),
     "runs": {"errors"},
     "results": {"graph", "runs", "version"},
@@ -35,7 +37,7 @@ ALLOWED = {
 # These answer at once, so nothing heavy is loaded with them.
 _READING = sorted(f"data/{path.name}" for path in (PACKAGE / "data").glob("*.py"))
 LIGHT = (
-    *("main.py", "datasets_command.py"),
+    *("main.py", "config_files.py", "datasets_command.py", "methods.py"),
     *(name for name in _READING if name not in ("data/__init__.py", "data/datamodule.py")),
 )
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}

@@ -214,6 +214,47 @@ def test_a_resumed_run_must_keep_its_options(run: Path, capsys: pytest.CaptureFi
     assert "a training goes on from the last.ckpt" in told
 
 
+@pytest.mark.parametrize("command", ["fit", "test", "validate", "predict"])
+def test_a_checkpoint_says_which_model_it_is(
+    command: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = failed([command, "--ckpt_path", str(run), "--model", "pamt"], capsys)
+    assert "`--model pamt` is for a new run: the checkpoint says which model it is" in told
+    (tmp_path / "gat.yaml").write_text("model: {class_path: pamt_lightning.GATModule}")
+    told = failed([command, "--ckpt_path", str(run), "--config", "gat.yaml"], capsys)
+    assert "gat.yaml asks for pamt_lightning.GATModule, the checkpoint is of pamt_light" in told
+
+
+def test_a_broken_config_beside_a_checkpoint_is_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.yaml").write_text("model: [")
+    told = failed(["test", "--ckpt_path", str(run), "--config", "bad.yaml"], capsys)
+    assert "bad.yaml is not valid YAML" in told
+
+
+def test_a_method_by_name_trains_goes_on_and_is_tested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "model: {class_path: pamt_lightning.GATModule, init_args: {hidden_dim: 4}}\n"
+        "by_dataset: {synthetic: {model: {init_args: {num_heads: 3}}}}\n"
+    )
+    options = [*SMALL[:-4], *SMALL[-2:]]  # without the pretraining, which is PAMT's
+    options += ["--config", "own.yaml", "--run_dir", "g"]
+    assert main(["fit", *options]) == 0
+    saved = yaml.safe_load((tmp_path / "g" / "config.yaml").read_text())
+    assert "by_dataset" not in saved
+    assert saved["model"]["init_args"]["num_heads"] == 3
+    again = ["--ckpt_path", "last", "--trainer.max_epochs", "8"]
+    assert main(["fit", *options, *again]) == 0
+    assert main(["fit", "--ckpt_path", "g", "--trainer.max_epochs", "9"]) == 0
+    assert json.loads((tmp_path / "g" / "results.json").read_text())["epochs"] == 9
+    capsys.readouterr()
+    assert main(["test", "--ckpt_path", "g"]) == 0
+    assert "synthetic (240 nodes" in capsys.readouterr().out
+
+
 def test_a_run_folder_in_use_is_not_overwritten(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +267,8 @@ def test_a_run_folder_in_use_is_not_overwritten(
     ("argv", "words"),
     [
         (["--model.hiden_dim", "3"], "Did you mean 'hidden_dim'?"),
+        (["--model", "GAT", "--model.num_head", "3"], "Did you mean 'num_heads'?"),
+        (["--model", "GATT"], "there is no method 'GATT'. Did you mean 'GAT'?"),
         (["--trainer.max_epoch", "3"], "Did you mean 'max_epochs'?"),
         (["--model.lr", "-1"], "`lr` must lie in [0.0, inf), got -1.0."),
         (["--model.lr", "fast"], "Got value: fast"),

@@ -15,6 +15,13 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(f"\n  {command}" in shown for command in COMMANDS)
 
 
+def test_help_says_how_to_choose_a_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "--model GAT" in shown
+    assert "pamt fit --model.help PAMT" in shown
+
+
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"pamt {__version__}\n"
@@ -25,7 +32,13 @@ def test_a_mistyped_command_gets_the_right_one(capsys: pytest.CaptureFixture[str
     assert "Did you mean `pamt fit`?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["datasets"], ["datasets", "--help"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(["--help"], ["--version"], ["datasets"], ["datasets", "--help"]),
+        *(["methods"], ["methods", "gat"], ["methods", "--help"]),
+    ],
+)
 def test_quick_answers_do_not_wait_for_torch(argv: list[str]) -> None:
     code = (
         "import sys; from pamt_lightning.main import main\n"

@@ -1,0 +1,133 @@
+"""The methods that can be run by name, and `pamt methods`, which lists them.
+
+A method is a file in ``configs/baselines`` that is laid over the file of a data set; its first line
+says what it is. Nothing here imports torch, so listing them takes no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from pamt_lightning.errors import InputError
+
+DEFAULT_CLASS = "pamt_lightning.PAMTModule"
+
+# How the literature writes them, in the order of the tables; a file with another name is listed
+# after these, under its own.
+_SPELLINGS = (
+    *("PAMT", "PAMT_0", "PAMT_1", "PAMT_r", "MLP", "LabelPropagation", "GCN", "GAT", "RobustGCN"),
+    *("SGC", "APPNP", "PTS", "PTD", "PTA"),
+)
+
+_EPILOG = """\
+run one:  pamt fit --config configs/cora_ml.yaml --model GAT
+          pamt fit --data.path my_graph/ --model GAT --model.lr 0.01
+
+Capitals, hyphens and underscores do not matter. What is typed wins over the method's file.
+`pamt methods NAME` shows the file, `pamt fit --model.help NAME` explains the options.
+"""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method.
+
+    Attributes:
+        name: How it is written.
+        file: What is laid over the data set's file; PAMT needs none.
+        description: One line on it.
+    """
+
+    name: str
+    file: Path | None
+    description: str
+
+    def class_path(self) -> str:
+        """The class that computes it."""
+        content = yaml.safe_load(self.file.read_text(encoding="utf-8")) if self.file else {}
+        return str(content.get("model", {}).get("class_path", DEFAULT_CLASS))
+
+
+def config_folder() -> Path:
+    """The folder ``configs``: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+def shipped_path(path: str) -> Path | None:
+    """Where a shipped ``configs/...`` is, from whatever folder it is typed."""
+    top, *rest = Path(path).parts or ("",)
+    return config_folder().joinpath(*rest) if top == "configs" and ".." not in rest else None
+
+
+def methods() -> list[Method]:
+    """All methods, PAMT first."""
+    files = {_key(file.stem): file for file in (config_folder() / "baselines").glob("*.yaml")}
+    spelling = {_key(name): name for name in _SPELLINGS}
+    ranks = {key: rank for rank, key in enumerate(spelling)}
+    ours = "the method of the paper, with the values of the data set's file"
+    found = [Method("PAMT", None, ours)]
+    for key in sorted(files, key=lambda key: (ranks.get(key, len(ranks)), key)):
+        file = files[key]
+        found.append(Method(spelling.get(key, file.stem), file, _description(file)))
+    return found
+
+
+def find_method(name: str) -> Method | None:
+    """The method of that name, whatever its capitals, hyphens and underscores."""
+    return next((method for method in methods() if _key(method.name) == _key(name)), None)
+
+
+def unknown_method(name: str) -> InputError:
+    """The error that says so, with the nearest name and all names."""
+    known = {_key(method.name): method.name for method in methods()}
+    close = difflib.get_close_matches(_key(name), known, 1)
+    hint = f" Did you mean {known[close[0]]!r}?" if close else ""
+    return InputError(f"there is no method {name!r}.{hint} Methods: {', '.join(known.values())}.")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run ``pamt methods`` with the arguments that follow it."""
+    parser = argparse.ArgumentParser(
+        prog="pamt methods",
+        description="The methods that `pamt fit --model NAME` runs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show the file of this one")
+    name: str | None = parser.parse_args(argv).name
+    if name is None:
+        listed = methods()
+        width = max(len(method.name) for method in listed)
+        for method in listed:
+            print(f"{method.name.ljust(width)}  {method.description}")
+        print(f"\n{_EPILOG}", end="")
+        return 0
+    chosen = find_method(name)
+    if chosen is None:
+        raise unknown_method(name)
+    if chosen.file is None:
+        print(f"{chosen.name} has no file of its own: {chosen.description} (configs/*.yaml).")
+        return 0
+    print(f"# {chosen.file}\n{chosen.file.read_text(encoding='utf-8')}", end="")
+    return 0
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _description(file: Path) -> str:
+    """The first line of a file, `# GAT (its paper): what it does.`, in the order for a list."""
+    first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+    head, _, what = first.lstrip("# ").partition(": ")
+    paper = re.search(r"\(.+\)", head)
+    return f"{what.rstrip('.')} {paper[0]}" if paper else what.rstrip(".")
