@@ -42,7 +42,7 @@ class LabelPropagationModule(NodeClassificationModule):
         num_classes: int,
         alpha: float = 0.1,
         num_steps: int = 50,
-        reset_labelled: bool = True,
+        reset_labelled: bool = False,
     ) -> None:
         super().__init__(num_features, num_classes, lr=0.0, weight_decay=0.0)
         require_range("alpha", alpha, 0.0, 1.0)

@@ -35,7 +35,7 @@ class PTSModule(SoftLabelModule):
         num_classes: int,
         hidden_dim: int = 64,
         dropout: float = 0.0,
-        lr: float = 0.01,
+        lr: float = 0.1,
         weight_decay: float = 0.005,
         alpha: float = 0.1,
         num_steps: int = 10,
@@ -68,20 +68,14 @@ class PTDModule(PTSModule):
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
         num_classes: Number of classes; the command line fills it in from the data.
-        lr: Learning rate of Adam.
         loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.
         **options: All others are those of `PTSModule`.
     """
 
     def __init__(
-        self,
-        num_features: int,
-        num_classes: int,
-        lr: float = 0.1,
-        loss_weight: float = 10.0,
-        **options: Any,
+        self, num_features: int, num_classes: int, loss_weight: float = 10.0, **options: Any
     ) -> None:
-        super().__init__(num_features, num_classes, lr=lr, loss_weight=loss_weight, **options)
+        super().__init__(num_features, num_classes, loss_weight=loss_weight, **options)
 
     def gamma(self) -> float:
         """1: the weights are the MLP's probabilities."""
@@ -89,19 +83,7 @@ class PTDModule(PTSModule):
 
 
 class PTAModule(PTSModule):
-    """PTA: PTS with weights softmax(f)^γ, where γ = ln(1 + t / 100) grows with the epoch t.
-
-    Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
-        lr: Learning rate of Adam.
-        **options: All others are those of `PTSModule`.
-    """
-
-    def __init__(
-        self, num_features: int, num_classes: int, lr: float = 0.1, **options: Any
-    ) -> None:
-        super().__init__(num_features, num_classes, lr=lr, **options)
+    """PTA: PTS with weights softmax(f)^γ, where γ = ln(1 + t / 100) grows with the epoch t."""
 
     def gamma(self) -> float:
         """0 in the first epoch, which is that of PTS."""

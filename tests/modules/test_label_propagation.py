@@ -18,7 +18,7 @@ def fitted_to(graph: Graph, **options: float) -> LabelPropagationModule:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_many_steps_reach_the_closed_form(small_graph: Graph, alpha: float) -> None:
-    model = fitted_to(small_graph, alpha=alpha, num_steps=500, reset_labelled=False)
+    model = fitted_to(small_graph, alpha=alpha, num_steps=500)
     data = model.prepare(small_graph)
     train = small_graph.train_index
     assert train is not None
@@ -34,7 +34,7 @@ def test_many_steps_reach_the_closed_form(small_graph: Graph, alpha: float) -> N
 
 def test_with_labelled_rows_reset_many_steps_reach_the_closed_form(small_graph: Graph) -> None:
     """Rows of the labelled nodes are fixed; the others solve a linear system of their own."""
-    model = fitted_to(small_graph, alpha=0.1, num_steps=500)
+    model = fitted_to(small_graph, alpha=0.1, num_steps=500, reset_labelled=True)
     data = model.prepare(small_graph)
     train = small_graph.train_index
     assert train is not None
