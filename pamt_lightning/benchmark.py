@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from pamt_lightning.callbacks import BestStopping, EpochBar, TensorBoardMonitor
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.modules.base import Prepared
 from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.modules.prepared import Prepared
 from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
 from pamt_lightning.results import environment
 

@@ -80,6 +80,7 @@ def data_state(checkpoint: dict[str, Any]) -> dict[str, Any]:
 def check_resumed_options(
     file: Path,
     checkpoint: dict[str, Any],
+    model_class: str,
     model_options: Mapping[str, Any],
     data_options: Mapping[str, Any],
     init_seed: int,
@@ -94,6 +95,12 @@ def check_resumed_options(
         raise CheckpointError(
             f"{file} was started with --seed_everything {checkpoint.get('init_seed')}, "
             f"not {init_seed}."
+        )
+    if checkpoint["model_class"] != model_class:
+        old, new = (name.rpartition(".")[2] for name in (checkpoint["model_class"], model_class))
+        raise CheckpointError(
+            f"{file} is of a {old}, now the model is a {new}. "
+            "Go on with the same model, or start a new run without --ckpt_path."
         )
     done = int(checkpoint["epoch"])
     if max_epochs is not None and 0 <= max_epochs < done:

@@ -171,6 +171,7 @@ class PamtCLI(ParsedCLI):
             check_resumed_options(
                 self.checkpoint_path,
                 self.checkpoint,
+                self.model.class_path,
                 self.model.hparams,
                 self.datamodule.hparams,
                 init_seed=int(self._get(self.config, "seed_everything")),

@@ -84,6 +84,7 @@ def print_fit(
     sizes, noise = record["sizes"], record["structure_noise"]
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
     network = record["test_metrics"].get("test_acc_network")
+    unreached = record["test_metrics"].get("test_unreached")
     folder_text = None if folder is None else os.path.relpath(folder)
     print_table(
         _title(record["method"], datamodule),
@@ -99,7 +100,8 @@ def print_fit(
             ("val accuracy", percent(record["val_acc"])),
             ("test accuracy", percent(record["test_acc"])),
             ("  MLP alone", percent(network)),
-            ("seconds", f"{record['seconds']:.1f}"),
+            ("unreached", f"{percent(unreached)} of test nodes" if unreached else None),
+            ("seconds", f"{record['seconds']:.{1 if record['seconds'] >= 1 else 3}f}"),
             ("checkpoint", folder_text and f"{folder_text}/{BEST}"),
             ("results", folder_text and f"{folder_text}/{RESULTS}"),
             ("TensorBoard", f"tensorboard --logdir {folder_text}" if board and folder else None),

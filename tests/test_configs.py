@@ -10,7 +10,12 @@ import yaml
 from pamt_lightning import PAMTModule
 from pamt_lightning.main import main
 
-CONFIGS = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
+FOLDER = Path(__file__).parents[1] / "configs"
+CONFIGS = sorted(FOLDER.glob("*.yaml"))
+BASELINES = sorted((FOLDER / "baselines").glob("*.yaml"))
+VARIANTS = {"pamt_0": "refresh_interval", "pamt_1": "momentum", "pamt_r": "pretrain_epochs"}
+METHODS = [path for path in BASELINES if path.stem not in VARIANTS]
+FILLED_IN = {"num_features", "num_classes"}  # from the data
 
 # hidden, α, wd, lr, β, K, dropout, t_u: table "Hyper-parameters of PAMT on each dataset"
 PAPER = {
@@ -35,45 +40,103 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def test_all_five_are_shipped() -> None:
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
+    """The configuration that `pamt fit` makes of the arguments."""
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", *argv, "--print_config"])
+    assert stop.value.code in (0, None)
+    content: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    return content
+
+
+def test_all_are_shipped() -> None:
     assert {path.stem for path in CONFIGS} == {*PAPER, "synthetic"}
+    assert {path.stem for path in BASELINES} == {
+        *("gcn", "gat", "robust_gcn", "sgc", "appnp", "pts", "ptd", "pta", "mlp"),
+        *("label_propagation", *VARIANTS),
+    }
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("dataset", CONFIGS, ids=lambda p: p.stem)
+def test_every_method_can_be_laid_over_every_data_set(
+    dataset: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = parsed(capsys, "--config", str(dataset), "--config", str(baseline))
+    assert files["data"]["dataset"] == dataset.stem
+    expected = read(baseline)
+    for_data = expected.pop("by_dataset", {}).get(dataset.stem, {})
+    values = expected["model"]["init_args"] | for_data.get("model", {}).get("init_args", {})
+    if baseline.stem in VARIANTS:
+        values = read(dataset)["model"]["init_args"] | values
+    assert files["model"]["class_path"] == expected["model"]["class_path"]
+    for key, value in values.items():
+        assert files["model"]["init_args"][key] == value, key
+
+
+@pytest.mark.parametrize("path", BASELINES, ids=lambda p: p.stem)
+def test_a_method_by_name_is_its_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pubmed = ("--config", str(FOLDER / "pubmed.yaml"))  # several methods have values of their own
+    by_file = parsed(capsys, *pubmed, "--config", str(path))
+    assert parsed(capsys, *pubmed, "--model", path.stem) == by_file
+
+
+@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
+def test_a_baseline_writes_its_defaults_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = read(path)["model"]
+    defaults = parsed(capsys, "--model.class_path", model["class_path"])["model"]["init_args"]
+    defaults.pop("log_every_n_epochs", None)
+    assert model["init_args"] == defaults
+
+
+@pytest.mark.parametrize(("name", "argument"), VARIANTS.items())
+def test_a_variant_of_pamt_takes_one_thing_away(name: str, argument: str) -> None:
+    path = next(path for path in BASELINES if path.stem == name)
+    assert read(path)["model"] == {
+        "class_path": "pamt_lightning.PAMTModule",
+        "init_args": {argument: 0},
+    }
+
+
+@pytest.mark.parametrize("path", BASELINES, ids=lambda p: p.stem)
+def test_each_file_says_what_it_is_and_how_to_run_it(path: Path) -> None:
+    title, run, *_ = path.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert title.endswith(".")
+    command = "pamt fit --config configs/cora_ml.yaml --config configs/baselines"
+    assert run == f"# Run: {command}/{path.name}"
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
 def test_every_key_reaches_an_argument(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["fit", "--config", str(path), "--print_config"])
-    assert stop.value.code in (0, None)
-    parsed = flat(yaml.safe_load(capsys.readouterr().out))
-    for key, value in flat(yaml.safe_load(path.read_text(encoding="utf-8"))).items():
-        assert parsed[key] == value, key
+    shown = flat(parsed(capsys, "--config", str(path)))
+    for key, value in flat(read(path)).items():
+        assert shown[key] == value, key
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
 def test_every_argument_of_the_method_is_written_out(path: Path) -> None:
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    given = set(config["model"]["init_args"])
+    given = set(read(path)["model"]["init_args"])
     arguments = set(inspect.signature(PAMTModule).parameters)
-    filled_in = {"num_features", "num_classes"}  # from the data
-    assert arguments - given == filled_in | {"mask", "log_every_n_epochs"}
+    assert arguments - given == FILLED_IN | {"mask", "log_every_n_epochs"}
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_values_are_those_of_the_paper(name: str) -> None:
     path = next(path for path in CONFIGS if path.stem == name)
-    options = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["init_args"]
+    options = read(path)["model"]["init_args"]
     expected = dict(zip(_COLUMNS, PAPER[name], strict=True)) | DEVIATIONS.get(name, {})
     assert {column: options[column] for column in _COLUMNS} == expected
     assert path.read_text(encoding="utf-8").count("Deviation:") == len(DEVIATIONS.get(name, {}))
 
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = []
     synthetic = next(path for path in CONFIGS if path.stem == "synthetic")
-    for argv in ([], ["--config", str(synthetic)]):
-        with pytest.raises(SystemExit):
-            main(["fit", *argv, "--print_config"])
-        shown.append(flat(yaml.safe_load(capsys.readouterr().out)))
-    written = flat(yaml.safe_load(synthetic.read_text(encoding="utf-8")))
-    for key in written.keys() - {"data.dataset", "data.split"}:
-        assert shown[0][key] == shown[1][key], key
+    without, with_it = flat(parsed(capsys)), flat(parsed(capsys, "--config", str(synthetic)))
+    for key in flat(read(synthetic)).keys() - {"data.dataset", "data.split"}:
+        assert without[key] == with_it[key], key

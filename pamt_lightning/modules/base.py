@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 from abc import abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,56 +18,10 @@ from torchmetrics.functional.classification import (
 )
 
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.functional import normalize_adjacency
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures, take_rows
+from pamt_lightning.modules.prepared import Prediction, Prepared
 
 CALIBRATION_BINS = 10
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """What is computed from a graph once and used in every step."""
-
-    graph: Graph
-    x: Tensor | SparseFeatures
-    adj_norm: Tensor
-
-    @property
-    def train_index(self) -> Tensor:
-        """The labelled nodes; an error if the graph has none."""
-        index = self.graph.train_index
-        if index is None or len(index) == 0:
-            raise InputError("The graph has no training nodes: give it a split first.")
-        return index
-
-    @cached_property
-    def train_x(self) -> Tensor | SparseFeatures:
-        """Attributes of the labelled nodes alone."""
-        return take_rows(self.x, self.train_index)
-
-    @cached_property
-    def train_y(self) -> Tensor:
-        """Classes of the labelled nodes."""
-        return self.graph.y[self.train_index]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Floating type of everything computed from the graph."""
-        return self.adj_norm.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What a method says of every node.
-
-    Attributes:
-        probs: Class probabilities, shape ``[N, C]``, rows summing to one.
-        logits: Output of the network alone, before propagation, if the method has such a thing.
-    """
-
-    probs: Tensor
-    logits: Tensor | None = None
 
 
 def require_range(
@@ -136,6 +88,11 @@ class NodeClassificationModule(pl.LightningModule):
         """Name of the method in results, such as ``PAMT``."""
         return type(self).__name__.removesuffix("Module")
 
+    @property
+    def class_path(self) -> str:
+        """Where the class is, as a checkpoint names it."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
     # What a method must say -------------------------------------------------------------------
 
     @abstractmethod
@@ -184,13 +141,8 @@ class NodeClassificationModule(pl.LightningModule):
         if self._prepared is None or self._prepared.graph is not graph:
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
-                dtype = self.dtype
-                if not isinstance(dtype, torch.dtype):
-                    raise TypeError(f"the module's dtype is {dtype}")
-                sparse = graph.x.layout == torch.sparse_csr
-                x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
-                adj_norm = normalize_adjacency(graph.adjacency.to(dtype))
-                self._prepared = Prepared(graph, x, adj_norm)
+                dtype: Any = self.dtype
+                self._prepared = Prepared.from_graph(graph, dtype)
         return self._prepared
 
     def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
@@ -264,7 +216,7 @@ class NodeClassificationModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what a resumed run or a new process needs and Lightning does not save."""
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
-        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        checkpoint["model_class"] = self.class_path
         if "loops" not in checkpoint:
             return  # for testing and prediction only
         # Without the random-number state a resumed run would be another run.

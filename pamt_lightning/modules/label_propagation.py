@@ -9,13 +9,8 @@ from torch import Tensor
 
 from pamt_lightning.functional import one_hot_rows, propagate
 from pamt_lightning.graph import Graph
-from pamt_lightning.modules.base import (
-    NodeClassificationModule,
-    Prediction,
-    Prepared,
-    require_count,
-    require_range,
-)
+from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
+from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
 
 

@@ -20,7 +20,8 @@ from pamt_lightning.functional import (
     renormalize_mask,
 )
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
-from pamt_lightning.modules.base import Prepared, require_count, require_range
+from pamt_lightning.modules.base import require_count, require_range
+from pamt_lightning.modules.prepared import Prepared
 from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
 from pamt_lightning.plain import make_plain
 

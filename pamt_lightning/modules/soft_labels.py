@@ -15,13 +15,8 @@ from pamt_lightning.functional import (
     soft_cross_entropy,
 )
 from pamt_lightning.graph import Graph
-from pamt_lightning.modules.base import (
-    NodeClassificationModule,
-    Prediction,
-    Prepared,
-    require_count,
-    require_range,
-)
+from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
+from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
 
 StoppingLoss = Literal["nll", "soft"]

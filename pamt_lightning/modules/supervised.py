@@ -9,12 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.modules.base import (
-    NodeClassificationModule,
-    Prediction,
-    Prepared,
-    require_range,
-)
+from pamt_lightning.modules.base import NodeClassificationModule, require_range
+from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import APPNP, GAT, GCN, MLP, SGC, RobustGCN
 from pamt_lightning.plain import make_plain
 

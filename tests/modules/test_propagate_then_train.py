@@ -80,7 +80,7 @@ def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> N
 
 
 def loss_of(model: SoftLabelModule, data: GraphDataModule, epoch: int) -> torch.Tensor:
-    type(model).current_epoch = property(lambda self: epoch)  # type: ignore[misc, assignment]
+    type(model).current_epoch = property(lambda self: epoch)  # type: ignore[assignment]
     try:
         prepared = model.eval().prepare(data.graph)
         model.make_soft_labels(prepared)

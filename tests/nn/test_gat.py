@@ -15,6 +15,7 @@ from pamt_lightning.functional.attention import Neighbourhood
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import SparseFeatures
 from pamt_lightning.nn.gat import GAT, GraphAttention
+from tests.nn.oracles import pyg
 
 HEADS, DIM, CLASSES = 3, 5, 4
 

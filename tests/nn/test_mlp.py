@@ -181,7 +181,7 @@ def test_a_node_without_attributes_gets_the_output_of_the_biases(six_nodes: Grap
 @pytest.mark.parametrize("name", ["num_features", "hidden_dim", "num_classes"])
 @pytest.mark.parametrize("size", [0, -3])
 def test_sizes_must_be_positive(name: str, size: int) -> None:
-    sizes = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: size}
+    sizes: dict[str, Any] = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: size}
     with pytest.raises(ValueError, match=re.escape(f"`{name}` must be 1 or more, got {size}.")):
         MLP(**sizes)
 
