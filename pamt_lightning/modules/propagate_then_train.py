@@ -10,7 +10,7 @@ from pamt_lightning.plain import make_plain
 
 
 class PTSModule(SoftLabelModule):
-    """PTS: an MLP on labels that are propagated over Â once (Dong et al. 2021, arXiv:2101.11981).
+    """PTS: an MLP on labels that are propagated over Â once (Dong et al. 2021, arXiv:2010.12408).
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
