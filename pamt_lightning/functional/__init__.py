@@ -1,5 +1,16 @@
-"""The equations of the paper: tensors in, tensors out; no state, no files, no random numbers."""
+"""The equations of the methods: tensors in, tensors out; no state, no files, no random numbers."""
 
+from pamt_lightning.functional.attention import (
+    Neighbourhood,
+    attention_sum,
+    edge_scores,
+    edge_softmax,
+)
+from pamt_lightning.functional.gaussian import (
+    gaussian_convolution,
+    kl_to_standard_normal,
+    square_entries,
+)
 from pamt_lightning.functional.losses import (
     adaptive_gamma,
     confidence_weights,
@@ -17,11 +28,17 @@ from pamt_lightning.functional.similarity import (
 from pamt_lightning.functional.symmetric import smooth, symmetric_product
 
 __all__ = [
+    "Neighbourhood",
     "adaptive_gamma",
     "add_self_loops",
+    "attention_sum",
     "blend_soft_labels",
     "confidence_weights",
+    "edge_scores",
     "edge_similarity",
+    "edge_softmax",
+    "gaussian_convolution",
+    "kl_to_standard_normal",
     "mask_adjacency",
     "mask_representation",
     "normalize_adjacency",
@@ -31,5 +48,6 @@ __all__ = [
     "row_indices",
     "smooth",
     "soft_cross_entropy",
+    "square_entries",
     "symmetric_product",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from pamt_lightning.graph import Graph
 from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
+
+_LOG = logging.getLogger(__name__)
 
 
 class LabelPropagationModule(NodeClassificationModule):
@@ -106,6 +109,18 @@ class LabelPropagationModule(NodeClassificationModule):
     def test_step(self, graph: Graph, batch_idx: int) -> None:
         """The metrics of all methods, and the share of test nodes that no label reaches."""
         super().test_step(graph, batch_idx)
-        mass = self.propagated_labels(self.prepare(graph)).sum(1)
-        unreached = (mass[graph.test_index] == 0).to(torch.float32).mean()
+        unreached = self.unreached(graph)[graph.test_index].to(torch.float32).mean()
         self.log("test_unreached", unreached, batch_size=1)
+
+    def predict_step(self, graph: Graph, batch_idx: int) -> Tensor:
+        """Class probabilities of every node; a line on those that no label reaches, if any."""
+        if count := int(self.unreached(graph).sum()):
+            _LOG.warning(
+                f"{count:,} of {graph.num_nodes:,} nodes are reached by no label of a training "
+                "node: they get the shares of the classes."
+            )
+        return super().predict_step(graph, batch_idx)
+
+    def unreached(self, graph: Graph) -> Tensor:
+        """Which nodes no label reaches, shape ``[N]``."""
+        return self.propagated_labels(self.prepare(graph)).sum(1) == 0

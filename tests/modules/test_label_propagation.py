@@ -92,8 +92,12 @@ def test_the_share_of_unreached_test_nodes_is_told(tmp_path: Path) -> None:
     assert metrics["test_unreached"] == 1.0  # without steps a label stays where it is
 
 
-def test_a_graph_without_labels_gets_the_shares_everywhere(small_graph: Graph) -> None:
+def test_a_graph_without_labels_gets_the_shares_everywhere(
+    small_graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
     bare = Graph(small_graph.x, small_graph.adjacency, small_graph.y, small_graph.class_names)
     model = fitted_to(bare)
+    model.predict_step(bare, 0)
+    assert "300 of 300 nodes are reached by no label" in caplog.text
     probs = model.predict_nodes(model.prepare(bare)).probs
     assert torch.equal(probs, torch.full((300, 4), 0.25, dtype=torch.float64))
