@@ -65,6 +65,13 @@ def test_it_has_the_name_of_the_papers_tables(name: str) -> None:
     assert new(name, small_data()).method == name
 
 
+def test_pamt_with_other_parts_missing_is_not_named_as_one_of_them() -> None:
+    data = small_data()
+    assert new("PAMT_0", data, momentum=0.0).method == "PAMT_0"  # nothing to blend
+    assert new("PAMT_0", data, pretrain_epochs=0).method == "PAMT"  # has no name in the paper
+    assert new("PAMT_0", data, mask=False).method == "PAMT"
+
+
 @every_method
 def test_it_beats_the_majority_class_by_far(name: str, tmp_path: Path) -> None:
     clear = SyntheticOptions(
@@ -121,16 +128,23 @@ def test_a_checkpoint_brings_the_same_predictions_back(name: str, tmp_path: Path
 @every_method
 def test_a_resumed_training_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
     data = small_data()
-    whole, half, resumed = (new(name, data) for _ in range(3))
-    pl.seed_everything(0, verbose=False)
-    quiet_trainer(tmp_path, 8, BestStopping()).fit(whole, datamodule=data)
-    pl.seed_everything(0, verbose=False)
-    quiet_trainer(tmp_path, 4, BestStopping(dirpath=str(tmp_path))).fit(half, datamodule=data)
-    quiet_trainer(tmp_path, 8, BestStopping()).fit(
-        resumed, datamodule=data, ckpt_path=tmp_path / "last.ckpt", weights_only=True
-    )
-    for key, value in whole.state_dict().items():
-        assert torch.equal(resumed.state_dict()[key], value), key
+
+    def last_weights(folder: str, *epochs: int) -> dict[str, torch.Tensor]:
+        """Weights after the last of ``epochs``, at each of which the training is broken off."""
+        resume_from = None
+        for number in epochs:
+            stopping = BestStopping(dirpath=str(tmp_path / folder))
+            trainer = quiet_trainer(tmp_path, number, stopping)
+            model = new(name, data)
+            trainer.fit(model, datamodule=data, ckpt_path=resume_from, weights_only=True)
+            resume_from = tmp_path / folder / "last.ckpt"
+        assert resume_from is not None
+        weights: dict[str, torch.Tensor] = torch.load(resume_from, weights_only=True)["state_dict"]
+        return weights
+
+    whole, resumed = last_weights("whole", 8), last_weights("resumed", 4, 8)
+    for key, value in whole.items():
+        assert torch.equal(resumed[key], value), key
 
 
 @every_method
