@@ -94,6 +94,44 @@ def test_a_baseline_writes_its_defaults_out(path: Path, capsys: pytest.CaptureFi
     assert model["init_args"] == defaults
 
 
+# Settings of the methods' authors, and what differs from them with its reason in the file.
+AUTHORS: dict[str, dict[str, float]] = {
+    "gcn": {"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.5, "hidden_dim": 64},
+    "gat": {
+        **{"lr": 0.005, "weight_decay": 5e-4, "dropout": 0.6, "attention_dropout": 0.6},
+        **{"hidden_dim": 8, "num_heads": 8, "num_output_heads": 1},
+    },
+    "robust_gcn": {
+        **{"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.6, "hidden_dim": 16},
+        **{"kl_weight": 5e-4, "gamma": 1.0},
+    },
+    "sgc": {"lr": 0.2, "weight_decay": 1.3e-5, "num_steps": 2},
+    "appnp": {
+        **{"lr": 0.01, "weight_decay": 0.005, "dropout": 0.5, "hidden_dim": 64},
+        **{"num_steps": 10, "alpha": 0.1},
+    },
+    "pts": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
+    "ptd": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 10},
+    "pta": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
+}
+BY_DATASET: dict[str, dict[str, dict[str, float]]] = {
+    "gat": {"pubmed": {"lr": 0.01, "weight_decay": 1e-3, "num_output_heads": 8}},
+    "sgc": {"citeseer": {"weight_decay": 2.35e-5}, "pubmed": {"weight_decay": 7.4e-5}},
+    "appnp": {"ms_academic": {"alpha": 0.2}},
+}
+
+
+@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
+def test_values_are_those_of_the_methods_authors(path: Path) -> None:
+    content = read(path)
+    given = content["model"]["init_args"]
+    for name, value in AUTHORS.get(path.stem, {}).items():
+        assert given[name] == value, name
+    parts = content.get("by_dataset", {})
+    shown = {dataset: part["model"]["init_args"] for dataset, part in parts.items()}
+    assert shown == BY_DATASET.get(path.stem, {})
+
+
 @pytest.mark.parametrize(("name", "argument"), VARIANTS.items())
 def test_a_variant_of_pamt_takes_one_thing_away(name: str, argument: str) -> None:
     path = next(path for path in BASELINES if path.stem == name)

@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from pamt_lightning import GraphDataModule
+from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.main import main
 from pamt_lightning.methods import methods
 
@@ -25,6 +28,17 @@ NAMES = [method.name for method in methods()]
 
 def test_there_are_fourteen() -> None:
     assert len(NAMES) == 14
+
+
+def true_classes(folder: Path) -> dict[int, str]:
+    """Class of each test node of the run in ``folder``."""
+    config = yaml.safe_load((folder / "config.yaml").read_text())["data"]
+    options = {**config, "synthetic": SyntheticOptions(**config["synthetic"])}
+    data = GraphDataModule(**options)
+    data.setup("test")
+    index = data.graph.test_index
+    assert index is not None
+    return {int(node): data.graph.class_names[int(data.graph.y[node])] for node in index}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,6 +59,9 @@ def test_fit_test_predict_and_resume(
         rows = list(csv.DictReader(file))
     assert len(rows) == 240
     assert all(math.isfinite(float(row["probability"])) for row in rows)
+    test = true_classes(folder)
+    right = [rows[node]["class"] == truth for node, truth in test.items()]
+    assert sum(right) / len(right) == pytest.approx(results["test_acc"])
     before = (folder / "best.ckpt").read_bytes()
     assert main(["fit", "--ckpt_path", str(folder)]) == 0  # finished: nothing is left to do
     assert json.loads((folder / "results.json").read_text())["test_acc"] == results["test_acc"]
@@ -59,6 +76,18 @@ def test_a_run_is_not_gone_on_with_another_model(
     again = ["fit", "--model", "PTA", *SMALL, "--run_dir", folder, "--ckpt_path", "last"]
     assert main(again) == 2
     assert "is of a PTSModule, now the model is a PTAModule" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_it_learns_on_the_synthetic_graph_as_shipped(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "--model", name, "--run_dir", "run"]) == 0
+    results = json.loads(Path("run/results.json").read_text())
+    least = {"MLP": 0.15, "LabelPropagation": 0.4}.get(name, 0.5)
+    assert results["test_acc"] > 1 / 6 + least  # six classes of about one size
 
 
 @pytest.mark.slow

@@ -8,9 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding_bag
 
-from pamt_lightning.functional.normalize import require_square_csr, row_indices, with_values
+from pamt_lightning.functional.normalize import (
+    require_square_csr,
+    row_indices,
+    sum_of_rows,
+    transpose_pattern,
+    with_values,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +50,8 @@ class Neighbourhood:
         require_square_csr(adj, "adj")
         crow, col, row = adj.crow_indices(), adj.col_indices(), row_indices(adj)
         entries = torch.arange(len(col), device=col.device, dtype=crow.dtype)
-        t_order = torch.argsort(col, stable=True)  # stable: sorted inside a row
-        counts = torch.bincount(col, minlength=adj.shape[0])
-        t_crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(crow.dtype)
-        return cls(adj, crow, row, col, entries, t_crow, row[t_order], t_order.to(crow.dtype))
+        t_crow, t_col, t_order = transpose_pattern(adj)
+        return cls(adj, crow, row, col, entries, t_crow, t_col, t_order.to(crow.dtype))
 
     @property
     def num_nodes(self) -> int:
@@ -62,11 +65,11 @@ class Neighbourhood:
 
     def sum_by_row(self, values: Tensor) -> Tensor:
         """Sum of ``values`` ``[nnz, H]`` over the entries of each row, shape ``[N, H]``."""
-        return _bag_sums(self.crow, self.entries, values)
+        return sum_of_rows(self.crow, self.entries, values)
 
     def sum_by_col(self, values: Tensor) -> Tensor:
         """Sum of ``values`` ``[nnz, H]`` over the entries of each column, shape ``[N, H]``."""
-        return _bag_sums(self.t_crow, self.t_order, values)
+        return sum_of_rows(self.t_crow, self.t_order, values)
 
     def max_by_row(self, values: Tensor) -> Tensor:
         """Largest of ``values`` ``[nnz, H]`` in each row, shape ``[N, H]``."""
@@ -155,18 +158,10 @@ def _require_entries(hood: Neighbourhood, values: Tensor, name: str) -> None:
         )
 
 
-def _bag_sums(crow: Tensor, col: Tensor, dense: Tensor, values: Tensor | None = None) -> Tensor:
-    # Faster than a CSR product or index_add on a CPU, and one thread sums a row in one order.
-    rows = dense.contiguous()  # strided rows take nine times as long
-    return embedding_bag(
-        col, rows, crow, mode="sum", per_sample_weights=values, include_last_offset=True
-    )
-
-
 def _sum_heads(crow: Tensor, col: Tensor, weights: Tensor, h: Tensor) -> Tensor:
     # One head at a time: a bag has one weight per entry. Contiguous once, not in each turn.
     by_head = zip(weights.mT.contiguous(), h.transpose(0, 1).contiguous(), strict=True)
-    return torch.stack([_bag_sums(crow, col, h_k, w_k) for w_k, h_k in by_head], dim=1)
+    return torch.stack([sum_of_rows(crow, col, h_k, w_k) for w_k, h_k in by_head], dim=1)
 
 
 class _EdgeScores(torch.autograd.Function):

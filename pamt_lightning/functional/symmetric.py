@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from pamt_lightning.functional.normalize import require_square_csr
 from pamt_lightning.functional.propagation import propagate
@@ -60,9 +59,6 @@ class _Smooth(torch.autograd.Function):
         return propagate(adj, h, num_steps=num_steps, alpha=alpha)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *grads: Any) -> tuple[Tensor | None, ...]:
-        context: Any = ctx
-        grad = propagate(
-            context.adj, grads[0].contiguous(), num_steps=context.num_steps, alpha=context.alpha
-        )
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        grad = propagate(ctx.adj, grads[0].contiguous(), num_steps=ctx.num_steps, alpha=ctx.alpha)
         return grad, None, None, None

@@ -83,6 +83,9 @@ class NodeClassificationModule(pl.LightningModule):
         self._prepared: Prepared | None = None
         self._restored_rng: dict[str, Any] | None = None
 
+    predicts_from_labels = False
+    """Whether a prediction needs the labels of training nodes, not just a trained network."""
+
     @property
     def method(self) -> str:
         """Name of the method in results, such as ``PAMT``."""
@@ -137,13 +140,14 @@ class NodeClassificationModule(pl.LightningModule):
         return self.prepare(datamodule.graph_on(self.device))
 
     def prepare(self, graph: Graph) -> Prepared:
-        """Everything that depends on the graph alone, computed once per graph and device."""
-        if self._prepared is None or self._prepared.graph is not graph:
+        """Everything that depends on the graph alone, computed once per graph and precision."""
+        data = self._prepared
+        if data is None or data.graph is not graph or data.dtype != self.dtype:
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
                 dtype: Any = self.dtype
-                self._prepared = Prepared.from_graph(graph, dtype)
-        return self._prepared
+                data = self._prepared = Prepared.from_graph(graph, dtype)
+        return data
 
     def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
         """One full-batch step: one step is one epoch."""

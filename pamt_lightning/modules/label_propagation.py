@@ -30,7 +30,10 @@ class LabelPropagationModule(NodeClassificationModule):
         alpha: Teleport weight α in [0, 1].
         num_steps: Number of propagation steps K: how many edges a label can travel.
         reset_labelled: Whether labelled nodes go back to their one-hot rows after every step.
+        log_every_n_epochs: How often figures go to the logger; there is one epoch.
     """
+
+    predicts_from_labels = True
 
     class_shares: Tensor
 
@@ -41,8 +44,9 @@ class LabelPropagationModule(NodeClassificationModule):
         alpha: float = 0.1,
         num_steps: int = 50,
         reset_labelled: bool = False,
+        log_every_n_epochs: int = 1,
     ) -> None:
-        super().__init__(num_features, num_classes, lr=0.0, weight_decay=0.0)
+        super().__init__(num_features, num_classes, 0.0, 0.0, log_every_n_epochs)
         require_range("alpha", alpha, 0.0, 1.0)
         require_count(num_steps=num_steps)
         self.save_hyperparameters()
@@ -74,8 +78,8 @@ class LabelPropagationModule(NodeClassificationModule):
         self.trainer.should_stop = True
 
     def training_loss(self, data: Prepared) -> Tensor:
-        """There is none."""
-        return torch.zeros((), dtype=data.dtype)
+        """There is none: `training_step` does nothing."""
+        raise NotImplementedError
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """None."""
@@ -94,10 +98,7 @@ class LabelPropagationModule(NodeClassificationModule):
 
     def propagated_labels(self, data: Prepared) -> Tensor:
         """The labels of the training nodes after K steps; zero rows where none arrives."""
-        index = data.graph.train_index
-        if index is None:  # a graph without labels: there is nothing to propagate
-            shape = (data.graph.num_nodes, self.num_classes)
-            return torch.zeros(shape, dtype=data.dtype, device=data.graph.y.device)
+        index = data.train_index
         return propagate(
             data.adj_norm,
             one_hot_rows(data.graph.y, index, self.num_classes, data.dtype),

@@ -64,7 +64,7 @@ class PAMTModule(SoftLabelModule):
             at random (the paper's PAMT_r). Without a mask there is no pretraining.
         pretrain_weight_decay: The L2 term during pretraining.
         mask: Whether edges are weighted at all; off, labels are propagated over Â, and without
-            refresh this is the PTS method to the bit.
+            refresh this is PTS, to the bit if the other values are those of PTS.
         representation: What H in Eq. 5 is: the MLP's probabilities, these with rows of length one,
             or its raw output.
         mask_temperature: Divides the MLP's output before the mask's softmax; above 1 softens it.

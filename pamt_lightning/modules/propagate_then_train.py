@@ -73,7 +73,7 @@ class PTDModule(PTSModule):
     """
 
     def __init__(
-        self, num_features: int, num_classes: int, loss_weight: float = 10.0, **options: Any
+        self, num_features: int, num_classes: int, *, loss_weight: float = 10.0, **options: Any
     ) -> None:
         super().__init__(num_features, num_classes, loss_weight=loss_weight, **options)
 

@@ -14,7 +14,6 @@ from pamt_lightning.functional import (
     propagate,
     soft_cross_entropy,
 )
-from pamt_lightning.graph import Graph
 from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
@@ -61,7 +60,7 @@ class SoftLabelModule(NodeClassificationModule):
         self.stopping_loss: StoppingLoss = stopping_loss
         # Plain attributes, not buffers: their length is the graph's, not the model's.
         self.soft_labels: Tensor | None = None
-        self._stopping_labels: tuple[Graph, Tensor] | None = None
+        self._stopping_labels: tuple[Prepared, Tensor] | None = None
 
     # What a method may say ---------------------------------------------------------------------
 
@@ -141,7 +140,7 @@ class SoftLabelModule(NodeClassificationModule):
 
     def _labels_for_stopping(self, data: Prepared) -> Tensor:
         graph = data.graph
-        if self._stopping_labels is None or self._stopping_labels[0] is not graph:
+        if self._stopping_labels is None or self._stopping_labels[0] is not data:
             if graph.val_index is None:
                 raise InputError("The graph has no stopping nodes: give it a split first.")
             y0 = one_hot_rows(graph.y, graph.val_index, self.num_classes, data.dtype)
@@ -152,7 +151,7 @@ class SoftLabelModule(NodeClassificationModule):
                 alpha=self.alpha,
                 reset_index=graph.val_index,
             )
-            self._stopping_labels = (graph, labels)
+            self._stopping_labels = (data, labels)
         return self._stopping_labels[1]
 
     # Checkpoint --------------------------------------------------------------------------------

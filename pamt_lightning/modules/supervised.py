@@ -154,7 +154,7 @@ class GATModule(SupervisedModule):
         )
 
     def decayed_parameters(self) -> list[nn.Parameter]:
-        """All weights but the biases, as its authors do."""
+        """All weights but the biases, as its authors mean to."""
         return [p for name, p in self.net.named_parameters() if "bias" not in name]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
-from torch.nn.functional import embedding_bag
+
+from pamt_lightning.functional.normalize import sum_of_rows, transpose_pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +48,8 @@ class SparseFeatures:
                 f"`x` must be a sparse CSR matrix [N, F], got {x.layout} of shape {tuple(x.shape)}."
             )
         crow, col, values = x.crow_indices(), x.col_indices(), x.values()
-        nodes = torch.arange(x.shape[0], device=col.device, dtype=col.dtype)
-        row = nodes.repeat_interleave(crow.diff(), output_size=col.numel())
-        t_order = torch.argsort(col, stable=True)  # stable: rows stay sorted inside a column
-        counts = torch.bincount(col, minlength=x.shape[1])
-        t_crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(crow.dtype)
-        return cls(crow, col, values.to(dtype or values.dtype), t_crow, row[t_order], t_order)
+        t_crow, t_col, t_order = transpose_pattern(x)
+        return cls(crow, col, values.to(dtype or values.dtype), t_crow, t_col, t_order)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,9 +84,7 @@ def take_rows(x: Tensor | SparseFeatures, index: Tensor) -> Tensor | SparseFeatu
 def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
     """``x @ weight`` for sparse ``x`` ``[N, F]`` and dense ``weight`` ``[F, D]``.
 
-    Gradients flow to ``weight`` only. Both passes sum rows of a dense matrix with
-    ``embedding_bag``: on a CPU two to three times faster than a CSR product, and each output row
-    is summed by one thread in one order, so the bits do not depend on the number of threads.
+    Gradients flow to ``weight`` only.
     """
     if weight.dim() != 2 or weight.shape[0] != x.shape[1]:
         raise ValueError(
@@ -102,22 +97,16 @@ def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
     return result
 
 
-def _weighted_row_sums(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    return embedding_bag(
-        col, dense, crow, mode="sum", per_sample_weights=values, include_last_offset=True
-    )
-
-
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, *matrix: Tensor) -> Tensor:
         crow, col, values, t_crow, t_col, t_order = matrix
         ctx.save_for_backward(values, t_crow, t_col, t_order)
-        return _weighted_row_sums(crow, col, values, weight)
+        return sum_of_rows(crow, col, weight, values)
 
     @staticmethod
     def backward(ctx: FunctionCtx, *grads: Any) -> tuple[Tensor | None, ...]:
         values, t_crow, t_col, t_order = ctx.saved_tensors  # type: ignore[attr-defined]
         (grad,) = grads
-        grad_weight = _weighted_row_sums(t_crow, t_col, values[t_order], grad.contiguous())
+        grad_weight = sum_of_rows(t_crow, t_col, grad, values[t_order])
         return (grad_weight, None, None, None, None, None, None)

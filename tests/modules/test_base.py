@@ -53,6 +53,7 @@ def test_a_graph_is_prepared_once() -> None:
     assert model.prepare(data.graph) is first
     other = small_data(split_seed=1)
     assert model.prepare(other.graph) is not first
+    assert model.double().prepare(other.graph).dtype == torch.float64
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 
 from pamt_lightning import Graph, LabelPropagationModule
 from pamt_lightning.callbacks import BestStopping
+from pamt_lightning.errors import InputError
 from tests.modules.helpers import OneGraph, quiet_trainer, small_data
 
 
@@ -92,12 +93,18 @@ def test_the_share_of_unreached_test_nodes_is_told(tmp_path: Path) -> None:
     assert metrics["test_unreached"] == 1.0  # without steps a label stays where it is
 
 
-def test_a_graph_without_labels_gets_the_shares_everywhere(
-    small_graph: Graph, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_graph_without_labels_is_refused(small_graph: Graph) -> None:
     bare = Graph(small_graph.x, small_graph.adjacency, small_graph.y, small_graph.class_names)
     model = fitted_to(bare)
-    model.predict_step(bare, 0)
-    assert "300 of 300 nodes are reached by no label" in caplog.text
-    probs = model.predict_nodes(model.prepare(bare)).probs
-    assert torch.equal(probs, torch.full((300, 4), 0.25, dtype=torch.float64))
+    with pytest.raises(InputError, match="no training nodes"):
+        model.predict_step(bare, 0)
+
+
+def test_a_prediction_tells_how_many_nodes_no_label_reaches(
+    six_nodes: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitted_to(six_nodes).predict_step(six_nodes, 0)
+    assert "1 of 6 nodes are reached by no label" in caplog.text
+    caplog.clear()
+    fitted_to(six_nodes, alpha=1.0).predict_step(six_nodes, 0)
+    assert "4 of 6 nodes" in caplog.text
