@@ -13,6 +13,8 @@ from pamt_lightning.functional.normalize import (
     require_square_csr,
     scale_symmetric,
     sum_by_row,
+    sum_of_rows,
+    transpose_pattern,
     with_values,
 )
 from pamt_lightning.graph import Graph
@@ -159,3 +161,32 @@ def test_anything_but_a_square_csr_matrix_is_refused(matrix: Tensor, got: str) -
 def test_self_loops_are_never_added_twice() -> None:
     with pytest.raises(ValueError, match="`adjacency` must have an empty diagonal, got self-loops"):
         add_self_loops(torch.eye(2).to_sparse_csr())
+
+
+@pytest.fixture
+def wide(generator: torch.Generator) -> Tensor:
+    """A 7 x 4 matrix with an empty row and an empty column."""
+    dense = torch.rand(7, 4, generator=generator, dtype=torch.float64)
+    dense = dense * (torch.rand(7, 4, generator=generator) < 0.5)
+    dense[3], dense[:, 2] = 0, 0
+    return dense.to_sparse_csr()
+
+
+def test_the_transposed_pattern_is_that_of_the_dense_transpose(wide: Tensor) -> None:
+    t_crow, t_col, order = transpose_pattern(wide)
+    values = wide.values()[order]
+    transposed = torch.sparse_csr_tensor(t_crow, t_col, values, (4, 7), check_invariants=True)
+    assert torch.equal(transposed.to_dense(), wide.to_dense().mT)
+    assert t_crow.dtype == wide.crow_indices().dtype
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_rows_are_a_product_with_the_dense_matrix(
+    wide: Tensor, generator: torch.Generator, weighted: bool
+) -> None:
+    rows = torch.rand(3, 4, generator=generator, dtype=torch.float64).mT  # not contiguous
+    weights = wide.values() if weighted else None
+    actual = sum_of_rows(wide.crow_indices(), wide.col_indices(), rows, weights)
+    pattern = wide.to_dense() if weighted else (wide.to_dense() != 0).double()
+    torch.testing.assert_close(actual, pattern @ rows)
+    assert torch.equal(actual[3], torch.zeros(3, dtype=torch.float64))
