@@ -23,8 +23,8 @@ from pamt_lightning.checkpoints import (
     load_checkpoint,
     model_config,
 )
-from pamt_lightning.cli_parser import ParsedCLI, Parser, model_classes
-from pamt_lightning.config_files import names_data, option_value, plain_arguments
+from pamt_lightning.cli_parser import ParsedCLI, Parser, check_model_class, model_classes
+from pamt_lightning.config_files import Trained, names_data, option_value, plain_arguments
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
@@ -52,6 +52,7 @@ class PamtCLI(ParsedCLI):
         self.checkpoint_path: Path | None = None
         self.checkpoint: dict[str, Any] | None = None
         self.run_folder: Path | None = None
+        self.trained = self._open_checkpoint(args)
         super().__init__(
             model_class=NodeClassificationModule,
             datamodule_class=GraphDataModule,
@@ -61,36 +62,41 @@ class PamtCLI(ParsedCLI):
             auto_configure_optimizers=False,
             parser_class=Parser,
             parser_kwargs={"prog": "pamt"},
-            args=[command, *self._with_checkpoint_config(args)],
+            args=[command, *args],
         )
 
     # Options -----------------------------------------------------------------------------------
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse ``args``, whatever ``sys.argv`` holds."""
+        sections, ignored = self.sections(self.command)
+        plain = plain_arguments(args[1:], sections, model_classes(), self.trained, ignored)
+        check_model_class(plain.class_path)
         own: Any = self._parser(self.command)
-        sections = {a.dest.split(".")[0] for a in own._actions} - {"help", "config", "print_config"}
-        trained = self.checkpoint is not None
-        plain, own.model_class = plain_arguments(args[1:], sections, model_classes(), trained)
-        self.config = parser.parse_args([self.command, *plain])
+        own.model_class = plain.class_path
+        for note in plain.notes:
+            print(f"pamt {self.command}: note: {note}", file=sys.stderr)
+        self.config = parser.parse_args([self.command, *plain.args])
 
     def _parse_ckpt_path(self) -> None:
         # Lightning would let the checkpoint overrule the command line. Here it comes first
-        # (`_with_checkpoint_config`), and what is typed wins or is refused.
+        # (`_open_checkpoint`), and what is typed wins or is refused.
         pass
 
-    def _with_checkpoint_config(self, args: list[str]) -> list[str]:
-        """Put what the checkpoint was trained with before everything that was typed."""
+    def _open_checkpoint(self, args: list[str]) -> Trained | None:
+        """Open the checkpoint that is named, and say what it was trained with."""
         named = option_value(args, "--ckpt_path")
-        if "-h" in args or "--help" in args or any(a.startswith("--print_config") for a in args):
-            return args
+        shows = ("--help", "--print_config", "--model.help")
+        if "-h" in args or any(arg.startswith(shows) for arg in args):
+            return None
         if self.command == "fit":
             if named is None or named == "last":
-                return args
+                return None
             self.checkpoint_path = find_checkpoint(named, LAST)
             self.checkpoint = load_checkpoint(self.checkpoint_path)
             config = self.checkpoint_path.with_name(CONFIG)
-            return ["--config", str(config) if config.is_file() else self._base_config(), *args]
+            base = str(config) if config.is_file() else self._base_config()
+            return Trained(base, keeps_values=False)
         if named is None:
             raise CheckpointError(
                 f"`pamt {self.command}` needs a trained model: --ckpt_path RUN/best.ckpt "
@@ -98,7 +104,7 @@ class PamtCLI(ParsedCLI):
             )
         self.checkpoint_path = find_checkpoint(named, BEST)
         self.checkpoint = load_checkpoint(self.checkpoint_path)
-        return ["--config", self._base_config(with_data=not names_data(args)), *args]
+        return Trained(self._base_config(with_data=not names_data(args)), keeps_values=True)
 
     def _base_config(self, with_data: bool = True) -> str:
         assert self.checkpoint is not None
@@ -278,6 +284,8 @@ class PamtCLI(ParsedCLI):
     def predict(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
         """Write the class probabilities of every node."""
         self._fit_data_to_checkpoint()
+        if model.predicts_from_labels:
+            datamodule.setup("test")  # a prediction makes no split of its own
         kwargs.update(ckpt_path=self.checkpoint_path, return_predictions=True, weights_only=True)
         predictions: Any = self.trainer.predict(model, datamodule=datamodule, **kwargs)
         (probs,) = predictions

@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 import pytorch_lightning as pl
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
+from pamt_lightning import modules
 from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.errors import InputError
 from pamt_lightning.methods import DEFAULT_CLASS
 from pamt_lightning.modules import NodeClassificationModule  # and with it all its subclasses
 from pamt_lightning.quiet import TRAINER_DEFAULTS
@@ -63,6 +65,20 @@ def model_classes(base: type[Any] = NodeClassificationModule) -> dict[str, type[
     for subclass in base.__subclasses__():
         found |= model_classes(subclass)
     return found
+
+
+def check_model_class(class_path: str) -> None:
+    """Refuse what models are derived from."""
+    found = model_classes().get(class_path.rpartition(".")[2])
+    if found is not None and _is_base(found):
+        names = ", ".join(sorted(name for name, c in model_classes().items() if not _is_base(c)))
+        raise InputError(f"{class_path} is a base of models, not a model. Models: {names}.")
+
+
+def _is_base(model: type[Any]) -> bool:
+    """Whether a class is only there to derive from: ours that are, but one, are not public."""
+    ours = model.__module__.startswith(f"{__package__}.")
+    return model is NodeClassificationModule or (ours and model.__name__ not in modules.__all__)
 
 
 def _model_class(class_path: str) -> type[Any]:
@@ -124,6 +140,15 @@ class ParsedCLI(LightningCLI):
             elif action.dest == "model":
                 action.help = "A method by name (`pamt methods`), or the class of your own model."
         return parser
+
+    def sections(self, command: str) -> tuple[set[str], set[str]]:
+        """The top-level keys of a config that a command knows, and those that only others do."""
+        known = {
+            name: {action.dest.split(".")[0] for action in self._parser(name)._actions}
+            - {"help", "config", "print_config"}
+            for name in self.subcommands()
+        }
+        return known[command], set().union(*known.values()) - known[command]
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:

@@ -1,88 +1,116 @@
-"""Config files on the command line, made plain before the parser sees them.
+"""The config files and methods of a command line, made plain before the parser sees them.
 
-Three things the parser cannot do by itself: a section ``by_dataset`` that counts for one data set,
-methods by name (``--model GAT``), and a change of class that takes no value along from the class
-before. Each file becomes a *layer*; layers are laid over each other, and what is typed over them.
+The rule: ``--model NAME`` decides the class, wherever it stands, and without it the class that a
+config file names last; model sections for another class are left out, those for this class or for
+no class are laid over each other in order. The file of the method lies below them, since it holds
+its defaults, but that of a variant of PAMT lies over them, since it takes one thing away. What is
+typed (``--model.lr``) wins over all. A checkpoint keeps its class, and outside ``fit`` its values.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-import yaml
-
+from pamt_lightning.config_layers import (
+    Layer,
+    as_section,
+    class_called,
+    make_layer,
+    parts,
+    read_content,
+    read_layer,
+)
 from pamt_lightning.data.registry import get_spec
 from pamt_lightning.errors import InputError
-from pamt_lightning.methods import DEFAULT_CLASS, find_method, shipped_path, unknown_method
+from pamt_lightning.methods import DEFAULT_CLASS, find_method
 
-BY_DATASET = "by_dataset"
 _CONFIG = ("--config", "-c")
 _MODEL = ("--model", "--model.class_path")
 
 
+class Plain(NamedTuple):
+    """A command line that the parser understands."""
+
+    args: list[str]
+    class_path: str  # of the model
+    notes: list[str]  # what the user wrote and does not get
+
+
 @dataclass
-class Layer:
-    """Sections of a configuration.
+class Trained:
+    """What a checkpoint was trained with: a config, as ``--config`` takes it."""
 
-    Attributes:
-        source: Where they come from, for messages.
-        content: The sections.
-        file: The file that says just this; none once anything was changed.
-    """
+    config: str
+    keeps_values: bool  # also over the config files; else other values are refused later
 
-    source: str
-    content: dict[str, Any]
-    file: Path | None = None
 
-    def as_option(self) -> list[str]:
-        """The layer as the parser takes it."""
-        # YAML, not JSON: numbers such as 1e-3 and .inf are read again as the file had them.
-        text = (
-            str(self.file)
-            if self.file
-            else yaml.safe_dump(
-                self.content, default_flow_style=True, sort_keys=False, width=float("inf")
-            ).strip()
-        )
-        return ["--config", text]
+@dataclass
+class _Choice:
+    """What the ``--model`` options come to."""
+
+    source: str = ""
+    class_path: str | None = None
+    below: list[Layer] = field(default_factory=list)
+    above: list[Layer] = field(default_factory=list)
+    typed: list[Layer] = field(default_factory=list)
 
 
 def plain_arguments(
-    args: list[str], sections: Collection[str], class_names: Collection[str], trained: bool
-) -> tuple[list[str], str]:
-    """The command line with plain config files first, and the class of the model.
+    args: list[str],
+    sections: Collection[str],
+    class_names: Collection[str],
+    trained: Trained | None = None,
+    ignored: Collection[str] = (),
+) -> Plain:
+    """The command line with plain config files first.
 
     Args:
-        args: What was typed after the command; a checkpoint's own configuration comes first.
+        args: What was typed after the command.
         sections: Top-level keys that a config may have.
         class_names: Classes that may be named without their module.
-        trained: Whether the model is that of a checkpoint.
+        trained: What the checkpoint was trained with, if the model is that of one.
+        ignored: Keys that only other commands know.
     """
-    named, rest = _taken(args, _CONFIG)
-    chosen, rest = _taken(rest, _MODEL)
-    layers = [_read(value) for value in named]
-    layers += [_model_layer(value, class_names, trained) for value in chosen]
+    configs, rest = _taken(args, _CONFIG)
+    models, rest = _taken(rest, _MODEL)
+    files = [read_layer(value, class_names) for value in configs]
+    choice = _choice(models, class_names)
+    start = [read_layer(trained.config, class_names)] if trained else []
+    groups = (choice.below, start, files, choice.above, choice.typed)
+    dataset = _dataset_in_use([layer.content for group in groups for layer in group], rest)
+    known = {*sections, *ignored}
+    below, start, files, above, typed = (
+        [part for layer in group for part in parts(layer, known, class_names, dataset)]
+        for group in groups
+    )
+    decider, class_path = _deciding(choice, files)
+    if start:
+        own = next((layer.class_path for layer in start if layer.class_path), DEFAULT_CLASS)
+        if decider and not _same_class(class_path, own):
+            raise InputError(f"{decider} asks for {class_path}, the checkpoint is of {own}.")
+        class_path = own
+    layers = [*below, *start, *files, *above, *typed]
+    later = "" if choice.class_path else ", which comes later,"
+    notes = _keep_one_class(layers, class_path, f"{decider}{later}")
+    if trained and trained.keeps_values:
+        for layer in (*below, *files, *above):
+            layer.drop({"model"})
     for layer in layers:
-        _check_sections(layer.source, layer.content, {*sections, BY_DATASET})
-    dataset = _dataset_in_use([layer.content for layer in layers], rest)
-    layers = [part for layer in layers for part in _parts(layer, sections, dataset)]
-    class_path = _keep_one_class(layers, trained)
+        layer.drop(ignored)
     # The class first: whatever else is the default would leave its values behind.
     first = Layer("", {"model": {"class_path": class_path}})
-    options = [word for layer in (first, *layers) for word in layer.as_option()]
-    return [*options, *_help_by_name(rest, class_names)], class_path
+    options = [word for layer in (first, *layers) if layer.content for word in layer.as_option()]
+    return Plain([*options, *_help_by_name(rest, class_names, class_path)], class_path, notes)
 
 
 def names_data(args: list[str]) -> bool:
     """Whether the command line, or a config file on it, says which data to use."""
     named, rest = _taken(args, _CONFIG)
     return any(re.match(r"--data(\.dataset|\.path)?(=|$)", arg) for arg in rest) or any(
-        {"dataset", "path"} & set(_section(_read(value).content.get("data"))) for value in named
+        {"dataset", "path"} & set(as_section(read_content(value)[0].get("data"))) for value in named
     )
 
 
@@ -104,6 +132,8 @@ def _taken(args: Iterable[str], options: Collection[str]) -> tuple[list[str], li
             values.append(word)
             waiting = False
             continue
+        if word[:2] in options and option not in options:  # -cfile.yaml
+            option, equals, value = word[:2], "=", word[2:]
         waiting = option in options and not equals  # without a value it is left to the parser
         if option in options and equals:
             values.append(value)
@@ -112,74 +142,12 @@ def _taken(args: Iterable[str], options: Collection[str]) -> tuple[list[str], li
     return values, rest
 
 
-# Reading -------------------------------------------------------------------------------------
-
-
-def _read(value: str) -> Layer:
-    """The layer that ``--config value`` means."""
-    # A value in braces is a config by itself: what a checkpoint was trained with.
-    if value.startswith("{"):
-        return Layer("--config", _load("--config", value))
-    path = Path(value)
-    if not path.is_file():
-        shipped = shipped_path(value)
-        if shipped is None or not shipped.is_file():
-            # Neither here nor shipped: what there is in its folder, here or shipped.
-            folder = path.parent if path.parent.is_dir() or shipped is None else shipped.parent
-            nearby = sorted(str(path.with_name(p.name)) for p in folder.glob("*.yaml"))
-            hint = f" In that folder: {', '.join(nearby)}." if nearby else ""
-            raise InputError(f"there is no config file {value}.{hint}")
-        path = shipped
-    content = _load(value, path)
-    for key in {"data", "model"} & set(content):  # `model: other.yaml`, as seen from this file
-        content[key] = _section(content[key], path.parent) or content[key]
-    return Layer(value, content, path)
-
-
-def _load(source: str, text: str | Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(text if isinstance(text, str) else text.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{source} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        told = re.sub(r"\s+", " ", str(error)).replace('in "<unicode string>", ', "at ")
-        raise InputError(f"{source} is not valid YAML: {told}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{source} must hold sections such as data: and model:.")
-    return content
-
-
-def _section(value: object, folder: Path = Path()) -> dict[str, Any]:
-    """A section that is written out, in braces or in a file of its own; empty if it is neither."""
-    if isinstance(value, str) and value.startswith("{"):
-        value = _load(value, value)
-    elif isinstance(value, str) and value.endswith((".yaml", ".yml", ".json")):
-        file = folder / value
-        value = _load(str(file), file) if file.is_file() else None
-    return value if isinstance(value, dict) else {}
-
-
-def _check_sections(source: str, content: dict[str, Any], sections: Collection[str]) -> None:
-    """Find what is wrong with a config while the name of its file is still known."""
-    if "ckpt_path" in content:
-        raise InputError(f"{source}: `ckpt_path` belongs on the command line, not in a config.")
-    for key in content:
-        if key not in sections:
-            close = difflib.get_close_matches(str(key), sections, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            known = ", ".join(sorted(sections))
-            raise InputError(f"{source} has no section {key!r} (known: {known}).{hint}")
-
-
-# One data set --------------------------------------------------------------------------------
-
-
 def _dataset_in_use(contents: list[dict[str, Any]], typed: list[str]) -> str | None:
     """The data set that all of the command line comes to; none for a graph of one's own."""
     choice: dict[str, Any] = {}
     values, _ = _taken(typed, ("--data",))
     for content in (*contents, *({"data": value} for value in values)):
-        choice |= _section(content.get("data"))
+        choice |= as_section(content.get("data"))
     for key in ("dataset", "path"):
         if (value := option_value(typed, f"--data.{key}")) is not None:
             choice[key] = None if value == "null" else value
@@ -191,87 +159,60 @@ def _dataset_in_use(contents: list[dict[str, Any]], typed: list[str]) -> str | N
         return None  # the data module says so, with the names it knows
 
 
-def _parts(layer: Layer, sections: Collection[str], dataset: str | None) -> list[Layer]:
-    """A layer, and over it what it says on the data set in use."""
-    if BY_DATASET not in layer.content:
-        return [layer]
-    content = dict(layer.content)
-    by_dataset = content.pop(BY_DATASET)
-    if not isinstance(by_dataset, dict):
-        raise InputError(
-            f"{layer.source}: {BY_DATASET} must hold data sets and their sections, "
-            f"got {by_dataset!r}."
-        )
-    found = [Layer(layer.source, content)]
-    for key, part in by_dataset.items():
-        source = f"{layer.source}: {BY_DATASET}.{key}"
-        try:
-            name = get_spec(str(key)).name
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
-        if not isinstance(part, dict):
-            raise InputError(f"{source} must hold sections such as model:, got {part!r}.")
-        _check_sections(source, part, sections)
-        if {"dataset", "path"} & set(_section(part.get("data"))):
-            raise InputError(f"{source} cannot choose other data.")
-        if name == dataset:
-            found.append(Layer(source, part))
-    return found
-
-
 # One model -----------------------------------------------------------------------------------
 
 
-def _model_layer(value: str, class_names: Collection[str], trained: bool) -> Layer:
-    """The layer that ``--model value`` means: a method's file, a class, or a section."""
-    source = f"--model {value}"
-    if (method := find_method(value)) is not None:
-        if trained:
-            raise InputError(f"`{source}` is for a new run: the checkpoint says which model it is.")
-        if method.file is not None:
-            return _read(str(method.file))
-        return Layer(source, {"model": {"class_path": DEFAULT_CLASS}})
-    if section := _section(value):
-        return Layer(source, {"model": section})
-    return Layer(source, {"model": {"class_path": _class_path(value, class_names)}})
-
-
-def _class_path(name: str, class_names: Collection[str]) -> str:
-    if "." not in name and name not in class_names:
-        raise unknown_method(name)
-    return name
-
-
-def _help_by_name(args: list[str], class_names: Collection[str]) -> list[str]:
-    """Let ``--model.help`` know methods by name."""
-    values, rest = _taken(args, ("--model.help",))
+def _choice(values: list[str], class_names: Collection[str]) -> _Choice:
+    """Of the options that name a model the last one counts; values without a class all do."""
+    choice, typed = _Choice(), []
     for value in values:
-        method = find_method(value)
-        shown = method.class_path() if method else _class_path(value, class_names)
-        rest.append(f"--model.help={shown}")
-    return rest
+        source, section = f"--model {value}", as_section(value)
+        if (method := find_method(value)) is not None:
+            choice = _Choice(source, method.class_path())
+            if method.file is not None:
+                variant = _same_class(method.class_path(), DEFAULT_CLASS)
+                file = read_layer(str(method.file), class_names)
+                (choice.above if variant else choice.below).append(file)
+        elif "model" in section or (not section and value.endswith((".yaml", ".yml"))):
+            raise InputError(f"`{source}`: --model takes a method by name, files go to --config.")
+        elif section:
+            layer = make_layer(source, {"model": section}, class_names)
+            if layer.class_path is None:
+                typed.append(layer)
+            else:
+                choice = _Choice(source, layer.class_path, typed=[layer])
+        else:
+            choice = _Choice(source, class_called(value, class_names))
+    choice.typed += typed
+    return choice
 
 
-def _keep_one_class(layers: list[Layer], trained: bool) -> str:
-    """Drop what was meant for another class than the one that is named last.
+def _deciding(choice: _Choice, files: list[Layer]) -> tuple[str, str]:
+    """What decides the class of the model, and the class."""
+    if choice.class_path is not None:
+        return choice.source, choice.class_path
+    named = [(layer.source, layer.class_path) for layer in files if layer.names_class]
+    source, class_path = named[-1] if named else ("", None)
+    return source, class_path or DEFAULT_CLASS
+
+
+def _keep_one_class(layers: list[Layer], class_path: str, decider: str) -> list[str]:
+    """Drop what was meant for another class; says so unless it is PAMT's.
 
     The parser would keep every value whose name the new class knows too: PAMT's learning rate for
-    a GAT.
+    a GAT. The files of the data sets name PAMT as the rule, which any other method replaces.
     """
-    class_path = DEFAULT_CLASS
-    for number, layer in enumerate(layers):
-        model = layer.content.get("model")
-        named = model if isinstance(model, str) else _section(model).get("class_path")
-        if named is None or _same_class(str(named), class_path):
+    notes = []
+    for layer in layers:
+        if layer.class_path is None or _same_class(layer.class_path, class_path):
             continue
-        if trained and number > 0:  # the first is the checkpoint's own
-            raise InputError(f"{layer.source} asks for {named}, the checkpoint is of {class_path}.")
-        for earlier in layers[:number]:
-            if "model" in earlier.content:
-                earlier.content = {k: v for k, v in earlier.content.items() if k != "model"}
-                earlier.file = None
-        class_path = str(named)
-    return class_path
+        if layer.names_class and not _same_class(layer.class_path, DEFAULT_CLASS):
+            notes.append(
+                f"the model section of {layer.source} is not used: {decider} names another "
+                f"model ({class_path.rpartition('.')[2]})."
+            )
+        layer.drop({"model"})
+    return notes
 
 
 def _same_class(one: str, other: str) -> bool:
@@ -279,3 +220,13 @@ def _same_class(one: str, other: str) -> bool:
     (home, _, name), (other_home, _, other_name) = one.rpartition("."), other.rpartition(".")
     ours = all(path.split(".")[0] == __package__ for path in (one, other))
     return name == other_name and (ours or home == other_home or not (home and other_home))
+
+
+def _help_by_name(args: list[str], class_names: Collection[str], class_path: str) -> list[str]:
+    """Let ``--model.help`` know methods by name, and by itself mean the class in use."""
+    values, rest = _taken(args, ("--model.help",))
+    shown = [class_called(value, class_names) for value in values]
+    if "--model.help" in rest:
+        rest.remove("--model.help")
+        shown.append(class_path)
+    return [*rest, *(f"--model.help={name}" for name in shown)]

@@ -25,12 +25,17 @@ _SPELLINGS = (
     *("PAMT", "PAMT_0", "PAMT_1", "PAMT_r", "MLP", "LabelPropagation", "GCN", "GAT", "RobustGCN"),
     *("SGC", "APPNP", "PTS", "PTD", "PTA"),
 )
+# The tables of the paper have RGCN and SGCN.
+_ALIASES = {"RobustGCN": "RGCN", "SGC": "SGCN", "LabelPropagation": "LP"}
 
 _EPILOG = """\
 run one:  pamt fit --config configs/cora_ml.yaml --model GAT
           pamt fit --data.path my_graph/ --model GAT --model.lr 0.01
 
-Capitals, hyphens and underscores do not matter. What is typed wins over the method's file.
+Capitals, spaces, hyphens and underscores do not matter.
+--model decides the class, wherever it stands; what config files hold for that class, or for no
+class, wins over the method's file, except that PAMT_0, PAMT_1 and PAMT_r lie over all files;
+what is typed (--model.lr) wins over everything.
 `pamt methods NAME` shows the file, `pamt fit --model.help NAME` explains the options.
 """
 
@@ -43,11 +48,13 @@ class Method:
         name: How it is written.
         file: What is laid over the data set's file; PAMT needs none.
         description: One line on it.
+        alias: What it is called elsewhere.
     """
 
     name: str
     file: Path | None
     description: str
+    alias: str | None = None
 
     def class_path(self) -> str:
         """The class that computes it."""
@@ -68,6 +75,12 @@ def shipped_path(path: str) -> Path | None:
     return config_folder().joinpath(*rest) if top == "configs" and ".." not in rest else None
 
 
+def shipped_names() -> list[str]:
+    """What `shipped_path` knows."""
+    folder = config_folder()
+    return [f"configs/{f.relative_to(folder).as_posix()}" for f in sorted(folder.rglob("*.yaml"))]
+
+
 def methods() -> list[Method]:
     """All methods, PAMT first."""
     files = {_key(file.stem): file for file in (config_folder() / "baselines").glob("*.yaml")}
@@ -77,21 +90,23 @@ def methods() -> list[Method]:
     found = [Method("PAMT", None, ours)]
     for key in sorted(files, key=lambda key: (ranks.get(key, len(ranks)), key)):
         file = files[key]
-        found.append(Method(spelling.get(key, file.stem), file, _description(file)))
+        name = spelling.get(key, file.stem)
+        found.append(Method(name, file, _description(file), _ALIASES.get(name)))
     return found
 
 
 def find_method(name: str) -> Method | None:
-    """The method of that name, whatever its capitals, hyphens and underscores."""
-    return next((method for method in methods() if _key(method.name) == _key(name)), None)
+    """The method of that name or alias, whatever its capitals, spaces, hyphens, underscores."""
+    return _by_key().get(_key(name))
 
 
 def unknown_method(name: str) -> InputError:
     """The error that says so, with the nearest name and all names."""
-    known = {_key(method.name): method.name for method in methods()}
+    known = _by_key()
     close = difflib.get_close_matches(_key(name), known, 1)
-    hint = f" Did you mean {known[close[0]]!r}?" if close else ""
-    return InputError(f"there is no method {name!r}.{hint} Methods: {', '.join(known.values())}.")
+    hint = f" Did you mean {known[close[0]].name!r}?" if close else ""
+    names = ", ".join(method.name for method in methods())
+    return InputError(f"there is no method {name!r}.{hint} Methods: {names}.")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -108,7 +123,8 @@ def run(argv: Sequence[str]) -> int:
         listed = methods()
         width = max(len(method.name) for method in listed)
         for method in listed:
-            print(f"{method.name.ljust(width)}  {method.description}")
+            alias = f", also {method.alias}" if method.alias else ""
+            print(f"{method.name.ljust(width)}  {method.description}{alias}")
         print(f"\n{_EPILOG}", end="")
         return 0
     chosen = find_method(name)
@@ -121,8 +137,15 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
+def _by_key() -> dict[str, Method]:
+    """Methods by their names and aliases; a name comes before an alias."""
+    known = methods()
+    aliases = {_key(method.alias): method for method in known if method.alias}
+    return aliases | {_key(method.name): method for method in known}
+
+
 def _key(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    return re.sub(r"[-_\s]", "", name.lower())
 
 
 def _description(file: Path) -> str:

@@ -27,7 +27,8 @@ ALLOWED = {
     "data": {"graph", "errors", "plain"},
     "modules": {"graph", "functional", "nn", "errors", "plain"},
     "methods": {"errors"},
-    "config_files": {"data", "errors", "methods"},
+    "config_layers": {"data", "errors", "methods"},
+    "config_files": {"config_layers", "data", "errors", "methods"},
     "plots": set(),
     "runs": {"errors"},
     "results": {"graph", "runs", "version"},
@@ -37,7 +38,7 @@ ALLOWED = {
 # These answer at once, so nothing heavy is loaded with them.
 _READING = sorted(f"data/{path.name}" for path in (PACKAGE / "data").glob("*.py"))
 LIGHT = (
-    *("main.py", "config_files.py", "datasets_command.py", "methods.py"),
+    *("main.py", "config_files.py", "config_layers.py", "datasets_command.py", "methods.py"),
     *(name for name in _READING if name not in ("data/__init__.py", "data/datamodule.py")),
 )
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}

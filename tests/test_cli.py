@@ -218,8 +218,13 @@ def test_a_resumed_run_must_keep_its_options(run: Path, capsys: pytest.CaptureFi
 def test_a_checkpoint_says_which_model_it_is(
     command: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = failed([command, "--ckpt_path", str(run), "--model", "pamt"], capsys)
-    assert "`--model pamt` is for a new run: the checkpoint says which model it is" in told
+    shutil.copytree(run, tmp_path / "copy")
+    options = ["--ckpt_path", "copy", "--config", "copy/config.yaml"]
+    assert main([command, *options, "--model", "pamt"]) == 0
+    capsys.readouterr()
+    told = failed([command, "--ckpt_path", str(run), "--model", "gat"], capsys)
+    assert "--model gat asks for pamt_lightning.GATModule, the checkpoint is of pamt_l" in told
+    assert len(told.splitlines()) == 1
     (tmp_path / "gat.yaml").write_text("model: {class_path: pamt_lightning.GATModule}")
     told = failed([command, "--ckpt_path", str(run), "--config", "gat.yaml"], capsys)
     assert "gat.yaml asks for pamt_lightning.GATModule, the checkpoint is of pamt_light" in told
@@ -253,6 +258,52 @@ def test_a_method_by_name_trains_goes_on_and_is_tested(
     capsys.readouterr()
     assert main(["test", "--ckpt_path", "g"]) == 0
     assert "synthetic (240 nodes" in capsys.readouterr().out
+
+
+LAID_OVER = ["--config", "configs/synthetic.yaml", "--config", "configs/baselines/gat.yaml"]
+
+
+def test_the_same_command_goes_on_and_tests_whatever_the_method(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [*SMALL[:-6], "--trainer.max_epochs", "3"]  # without those of PAMT
+    assert main(["fit", *options, *LAID_OVER, "--run_dir", "g"]) == 0
+    tested = json.loads((tmp_path / "g" / "results.json").read_text())["test_acc"]
+    assert capsys.readouterr().err == ""
+    by_name = ["--config", "configs/synthetic.yaml", "--model", "GAT"]
+    for more in (LAID_OVER, by_name, ["--model", "GAT"]):
+        assert main(["fit", *options, *more, "--ckpt_path", "g"]) == 0
+        capsys.readouterr()
+        assert main(["test", *options, *more, "--ckpt_path", "g"]) == 0
+        assert f"test_acc       {100 * tested:.2f} %" in capsys.readouterr().out
+
+
+def test_a_config_over_a_trained_model_leaves_it_as_it_was(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = SMALL[:-6]
+    (tmp_path / "alpha.yaml").write_text("model: {class_path: PAMT, init_args: {alpha: 1.0}}")
+    outputs = []
+    for more in ([], ["--config", "alpha.yaml"], ["--model", "PAMT_1"], ["--model.alpha", "1.0"]):
+        assert main(["predict", *data, "--ckpt_path", str(run), *more, "--output", "p.csv"]) == 0
+        outputs.append((tmp_path / "p.csv").read_bytes())
+    assert outputs[0] == outputs[1] == outputs[2] != outputs[3]
+    told = failed(["fit", "--ckpt_path", str(run), "--config", "alpha.yaml"], capsys)
+    assert "was trained with model.alpha = 0.1, now it is 1.0" in told
+
+
+def test_a_method_that_a_later_file_replaces_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for argv, lines in ((LAID_OVER, 0), ([*LAID_OVER[2:], *LAID_OVER[:2]], 1)):
+        with pytest.raises(SystemExit):
+            main(["fit", *argv, "--print_config"])
+        told = capsys.readouterr().err
+        assert len(told.splitlines()) == lines
+    assert told == (
+        "pamt fit: note: the model section of configs/baselines/gat.yaml is not used: "
+        "configs/synthetic.yaml, which comes later, names another model (PAMTModule).\n"
+    )
 
 
 def test_a_run_folder_in_use_is_not_overwritten(

@@ -47,7 +47,8 @@ def test_all_methods_are_there_with_a_line_on_each() -> None:
         *((name, name.lower()) for name in NAMES if "_" in name or name.isupper()),
         *(("RobustGCN", "robust_gcn"), ("robust-gcn", "robust_gcn"), ("Robust_GCN", "robust_gcn")),
         *(("LabelPropagation", "label_propagation"), ("label-propagation", "label_propagation")),
-        *(("gat", "gat"), ("Pamt-R", "pamt_r")),
+        *(("gat", "gat"), ("Pamt-R", "pamt_r"), ("Robust GCN", "robust_gcn"), ("SGCN", "sgc")),
+        *(("RGCN", "robust_gcn"), ("r-gcn", "robust_gcn"), ("lp", "label_propagation")),
     ],
 )
 def test_a_method_is_found_however_it_is_written(name: str, stem: str) -> None:
@@ -123,7 +124,41 @@ def test_an_unknown_method_gets_the_nearest_and_all(
     assert all(name in told for name in NAMES)
 
 
-@pytest.mark.parametrize("argv", [["--model.help", "GAT"], ["--model.help=GATModule"]])
+def test_the_nearest_method_may_be_near_by_its_other_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fit", "--model", "RRGCN"]) == 2
+    assert "Did you mean 'RobustGCN'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "NodeClassificationModule",
+            "SupervisedModule",
+            "pamt_lightning.NodeClassificationModule",
+        ),
+        "pamt_lightning.modules.soft_labels.SoftLabelModule",
+    ],
+)
+def test_what_models_are_derived_from_is_no_model(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "--model", name]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"pamt fit: error: {name} is a base of models, not a model. Models: AP")
+    assert told.count("SupervisedModule") == name.count("SupervisedModule")
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(["--model.help", "GAT"], ["--model.help=GATModule"], ["--model", "GAT", "--model.help"]),
+        ["--config", "configs/cora_ml.yaml", "--model.help", "--model", "gat"],
+    ],
+)
 def test_the_options_of_a_method_are_explained(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,7 +171,12 @@ def test_the_list_names_all_and_says_how_to_run_one(capsys: pytest.CaptureFixtur
     assert main(["methods"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(NAMES)]] == NAMES
-    assert max(map(len, lines)) <= 110
+    assert max(map(len, lines)) <= 112
+    assert [line.split(", also ")[1] for line in lines if ", also " in line] == [
+        "LP",
+        "RGCN",
+        "SGCN",
+    ]
     assert any("pamt fit --config configs/cora_ml.yaml --model GAT" in line for line in lines)
 
 
