@@ -119,7 +119,8 @@ def check_resumed_options(
             if new != old and name not in _MAY_CHANGE:
                 raise CheckpointError(
                     f"{file} was trained with {section}.{name} = {old}, now it is {new}. "
-                    "Go on with the same options, or start a new run without --ckpt_path."
+                    "Go on with the same options, name another run by --ckpt_path FOLDER, or "
+                    "start a new one without."
                 )
 
 

@@ -183,6 +183,8 @@ class PamtCLI(ParsedCLI):
                 init_seed=int(self._get(self.config, "seed_everything")),
                 max_epochs=self._get(self.config, "trainer").max_epochs,
             )
+            done = self.checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+            print(f"Going on after epoch {done} of {self.checkpoint_path}.", file=sys.stderr)
 
     def _resume_from(self, folder: Path | None) -> None:
         if folder is None:
@@ -273,13 +275,15 @@ class PamtCLI(ParsedCLI):
         """Metrics of a checkpoint on the stopping set."""
         self._fit_data_to_checkpoint()
         kwargs.update(ckpt_path=self.checkpoint_path, verbose=False, weights_only=True)
-        print_metrics(self.trainer.validate(model, datamodule=datamodule, **kwargs)[0], datamodule)
+        metrics = self.trainer.validate(model, datamodule=datamodule, **kwargs)[0]
+        print_metrics(metrics, model.method, datamodule)
 
     def test(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
         """Metrics of a checkpoint on the test set."""
         self._fit_data_to_checkpoint()
         kwargs.update(ckpt_path=self.checkpoint_path, verbose=False, weights_only=True)
-        print_metrics(self.trainer.test(model, datamodule=datamodule, **kwargs)[0], datamodule)
+        metrics = self.trainer.test(model, datamodule=datamodule, **kwargs)[0]
+        print_metrics(metrics, model.method, datamodule)
 
     def predict(self, model: Any, datamodule: Any, **kwargs: Any) -> None:
         """Write the class probabilities of every node."""

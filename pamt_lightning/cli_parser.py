@@ -53,8 +53,11 @@ class Parser(LightningArgumentParser):
                 message += f". Did you mean {close[0]!r}?"
         prog = self.prog.replace("[options] ", "")
         command = prog if prog.startswith("pamt ") else "pamt fit"
+        model = self.model_class.rpartition(".")[2]
         print(
-            f"{command}: error: {message}\n`{command} --help` lists all options.", file=sys.stderr
+            f"{command}: error: {message}\n`{command} --help` lists all options, "
+            f"`pamt fit --model.help {model}` those of the model.",
+            file=sys.stderr,
         )
         raise SystemExit(2)
 

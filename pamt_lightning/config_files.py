@@ -90,7 +90,11 @@ def plain_arguments(
     if start:
         own = next((layer.class_path for layer in start if layer.class_path), DEFAULT_CLASS)
         if decider and not _same_class(class_path, own):
-            raise InputError(f"{decider} asks for {class_path}, the checkpoint is of {own}.")
+            asked, held = (path.rpartition(".")[2] for path in (class_path, own))
+            raise InputError(
+                f"{decider} asks for {asked}, the checkpoint is of {held}: leave that out, or name "
+                f"another checkpoint."
+            )
         class_path = own
     layers = [*below, *start, *files, *above, *typed]
     later = "" if choice.class_path else ", which comes later,"

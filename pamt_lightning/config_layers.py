@@ -137,8 +137,12 @@ def load(source: str, text: str | Path) -> dict[str, Any]:
         content = yaml.safe_load(text if isinstance(text, str) else text.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{source} cannot be read: {error.strerror}.") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InputError(f"{source}{where} is not valid YAML: {error.problem}.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        told = re.sub(r"\s+", " ", str(error)).replace('in "<unicode string>", ', "at ")
+        told = re.sub(r"\s+", " ", str(error))
         raise InputError(f"{source} is not valid YAML: {told}") from None
     if not isinstance(content, dict):
         raise InputError(f"{source} must hold sections such as data: and model:.")

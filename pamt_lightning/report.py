@@ -100,7 +100,7 @@ def print_fit(
             ("val accuracy", percent(record["val_acc"])),
             ("test accuracy", percent(record["test_acc"])),
             ("  MLP alone", percent(network)),
-            ("unreached", f"{percent(unreached)} of test nodes" if unreached else None),
+            ("unreached", f"{percent(unreached)} of the test nodes" if unreached else None),
             ("seconds", f"{record['seconds']:.{1 if record['seconds'] >= 1 else 3}f}"),
             ("checkpoint", folder_text and f"{folder_text}/{BEST}"),
             ("results", folder_text and f"{folder_text}/{RESULTS}"),
@@ -113,19 +113,19 @@ def print_fit(
     )
 
 
-def print_metrics(metrics: Any, datamodule: GraphDataModule) -> None:
+def print_metrics(metrics: Any, method: str, datamodule: GraphDataModule) -> None:
     """The metrics of `pamt test` and `pamt validate`."""
+    shares = ("acc", "f1", "unreached")
     rows = [
-        (name, percent(value) if "acc" in name or "f1" in name else f"{value:.4f}")
+        (name, percent(value) if any(word in name for word in shares) else f"{value:.4f}")
         for name, value in metrics.items()
     ]
-    print_table(_title("", datamodule), rows)
+    print_table(_title(method, datamodule), rows)
 
 
 def _title(method: str, datamodule: GraphDataModule) -> str:
     graph = datamodule.graph
-    on = f"{method} on " if method else ""
     return (
-        f"{on}{datamodule.dataset_name} ({graph.num_nodes:,} nodes, {graph.num_edges:,} edges, "
-        f"{graph.num_features:,} features, {graph.num_classes} classes)"
+        f"{method} on {datamodule.dataset_name} ({graph.num_nodes:,} nodes, "
+        f"{graph.num_edges:,} edges, {graph.num_features:,} features, {graph.num_classes} classes)"
     )

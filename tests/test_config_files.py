@@ -345,7 +345,7 @@ def test_a_checkpoint_is_compared_with_the_class_that_the_files_end_with(
         (["--model", "PAMT"], "--model PAMT"),
         ([*OVER, "--model", "PAMT_0"], "--model PAMT_0"),
     ):
-        with pytest.raises(InputError, match=rf"^{source} asks for pamt_lightning\.PAMTMod.*PTSMo"):
+        with pytest.raises(InputError, match=rf"^{source} asks for PAMTModule.* of PTSMo"):
             plain(*args, trained=trained)
 
 

@@ -53,7 +53,9 @@ def test_fit_test_predict_and_resume(
     assert results["method"] == name
     assert results["epochs"] == (1 if name == "LabelPropagation" else 4)
     assert main(["test", "--ckpt_path", str(folder)]) == 0
-    assert f"{100 * results['test_acc']:.2f} %" in capsys.readouterr().out
+    tested = capsys.readouterr().out
+    assert tested.startswith(f"{name} on synthetic")
+    assert f"{100 * results['test_acc']:.2f} %" in tested
     assert main(["predict", "--ckpt_path", str(folder), "--output", "p.csv"]) == 0
     with open("p.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -63,7 +65,10 @@ def test_fit_test_predict_and_resume(
     right = [rows[node]["class"] == truth for node, truth in test.items()]
     assert sum(right) / len(right) == pytest.approx(results["test_acc"])
     before = (folder / "best.ckpt").read_bytes()
+    capsys.readouterr()
     assert main(["fit", "--ckpt_path", str(folder)]) == 0  # finished: nothing is left to do
+    done = f"Going on after epoch {results['epochs']} of {folder / 'last.ckpt'}.\n"
+    assert capsys.readouterr().err == done
     assert json.loads((folder / "results.json").read_text())["test_acc"] == results["test_acc"]
     assert len((folder / "best.ckpt").read_bytes()) == len(before)
 

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LabelPropagationModule(NodeClassificationModule):
-    """Labels propagated over Â: the other of the two ends between which all methods lie.
+    """Labels propagated over Â: the graph alone, nothing learnt.
 
     It never looks at the attributes. One epoch is one look at the stopping set, since nothing is
     learnt. A node that no label reaches gets the shares of the classes among the labelled nodes;
@@ -118,7 +118,7 @@ class LabelPropagationModule(NodeClassificationModule):
         if count := int(self.unreached(graph).sum()):
             _LOG.warning(
                 f"{count:,} of {graph.num_nodes:,} nodes are reached by no label of a training "
-                "node: they get the shares of the classes."
+                "node: they get the shares of the classes, and of equal shares the first class."
             )
         return super().predict_step(graph, batch_idx)
 
