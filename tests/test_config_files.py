@@ -10,7 +10,7 @@ import yaml
 from pamt_lightning import GATModule, PAMTModule, PTSModule
 from pamt_lightning.config_files import Trained, names_data, option_value, plain_arguments
 from pamt_lightning.errors import InputError
-from pamt_lightning.main import main
+from tests.command_line import parsed
 
 SECTIONS = {"data", "model", "trainer", "seed_everything"}
 CLASSES = {"PAMTModule", "PTSModule", "GATModule"}
@@ -44,16 +44,6 @@ def layers(*args: str, trained: Trained | None = None) -> list[Any]:
     words = plain(*args, trained=trained)
     values = [value for option, value in zip(*[iter(words)] * 2) if option == "--config"]  # noqa: B905
     return [yaml.safe_load(value) if value.startswith("{") else value for value in values]
-
-
-def parsed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The configuration that the command line comes to."""
-    with pytest.raises(SystemExit) as stop:
-        main(["fit", *argv, "--print_config"])
-    captured = capsys.readouterr()
-    assert stop.value.code in (0, None), captured.err
-    config: dict[str, Any] = yaml.safe_load(captured.out)
-    return config
 
 
 def default(model: type, name: str) -> Any:

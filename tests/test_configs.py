@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pamt_lightning import PAMTModule
-from pamt_lightning.main import main
+from tests.command_line import parsed
 
 FOLDER = Path(__file__).parents[1] / "configs"
 CONFIGS = sorted(FOLDER.glob("*.yaml"))
@@ -45,15 +45,6 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def parsed(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
-    """The configuration that `pamt fit` makes of the arguments."""
-    with pytest.raises(SystemExit) as stop:
-        main(["fit", *argv, "--print_config"])
-    assert stop.value.code in (0, None)
-    content: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
-    return content
-
-
 def test_all_are_shipped() -> None:
     assert {path.stem for path in CONFIGS} == {*PAPER, "synthetic"}
     assert {path.stem for path in BASELINES} == {
@@ -67,7 +58,7 @@ def test_all_are_shipped() -> None:
 def test_every_method_can_be_laid_over_every_data_set(
     dataset: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = parsed(capsys, "--config", str(dataset), "--config", str(baseline))
+    files = parsed(["--config", str(dataset), "--config", str(baseline)], capsys)
     assert files["data"]["dataset"] == dataset.stem
     expected = read(baseline)
     for_data = expected.pop("by_dataset", {}).get(dataset.stem, {})
@@ -82,14 +73,14 @@ def test_every_method_can_be_laid_over_every_data_set(
 @pytest.mark.parametrize("path", BASELINES, ids=lambda p: p.stem)
 def test_a_method_by_name_is_its_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pubmed = ("--config", str(FOLDER / "pubmed.yaml"))  # several methods have values of their own
-    by_file = parsed(capsys, *pubmed, "--config", str(path))
-    assert parsed(capsys, *pubmed, "--model", path.stem) == by_file
+    by_file = parsed([*pubmed, "--config", str(path)], capsys)
+    assert parsed([*pubmed, "--model", path.stem], capsys) == by_file
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
 def test_a_baseline_writes_its_defaults_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = read(path)["model"]
-    defaults = parsed(capsys, "--model.class_path", model["class_path"])["model"]["init_args"]
+    defaults = parsed(["--model.class_path", model["class_path"]], capsys)["model"]["init_args"]
     defaults.pop("log_every_n_epochs", None)
     assert model["init_args"] == defaults
 
@@ -152,7 +143,7 @@ def test_each_file_says_what_it_is_and_how_to_run_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
 def test_every_key_reaches_an_argument(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = flat(parsed(capsys, "--config", str(path)))
+    shown = flat(parsed(["--config", str(path)], capsys))
     for key, value in flat(read(path)).items():
         assert shown[key] == value, key
 
@@ -175,6 +166,6 @@ def test_values_are_those_of_the_paper(name: str) -> None:
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
     synthetic = next(path for path in CONFIGS if path.stem == "synthetic")
-    without, with_it = flat(parsed(capsys)), flat(parsed(capsys, "--config", str(synthetic)))
+    without, with_it = flat(parsed([], capsys)), flat(parsed(["--config", str(synthetic)], capsys))
     for key in flat(read(synthetic)).keys() - {"data.dataset", "data.split"}:
         assert without[key] == with_it[key], key

@@ -2,14 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 import pamt_lightning
 from pamt_lightning.main import main
 from pamt_lightning.methods import config_folder, find_method, methods
+from tests.command_line import parsed
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
@@ -21,16 +20,6 @@ NAMES = [
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def parsed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The configuration that the command line comes to."""
-    with pytest.raises(SystemExit) as stop:
-        main(["fit", *argv, "--print_config"])
-    captured = capsys.readouterr()
-    assert stop.value.code in (0, None), captured.err
-    config: dict[str, Any] = yaml.safe_load(captured.out)
-    return config
 
 
 def test_all_methods_are_there_with_a_line_on_each() -> None:

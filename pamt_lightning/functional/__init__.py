@@ -18,7 +18,7 @@ from pamt_lightning.functional.losses import (
 )
 from pamt_lightning.functional.momentum import blend_soft_labels
 from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
-from pamt_lightning.functional.propagation import one_hot_rows, propagate
+from pamt_lightning.functional.propagation import one_hot_rows, propagate, propagate_labels
 from pamt_lightning.functional.similarity import (
     edge_similarity,
     mask_adjacency,
@@ -44,6 +44,7 @@ __all__ = [
     "normalize_adjacency",
     "one_hot_rows",
     "propagate",
+    "propagate_labels",
     "renormalize_mask",
     "row_indices",
     "smooth",

@@ -46,6 +46,35 @@ def propagate(
     return y
 
 
+def propagate_labels(
+    adj: Tensor,
+    labels: Tensor,
+    index: Tensor,
+    num_classes: int,
+    *,
+    num_steps: int,
+    alpha: float,
+    reset: bool,
+) -> Tensor:
+    r"""Let known labels travel over the graph: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
+
+    Args:
+        adj: :math:`\hat{A}` or :math:`A_p`, dense or CSR, shape ``[N, N]``.
+        labels: Class of every node, shape ``[N]``; only those at ``index`` are read.
+        index: The nodes whose labels are known.
+        num_classes: Number of classes C.
+        num_steps: Number of steps :math:`K`.
+        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``.
+        reset: Whether known rows go back to their one-hot form after every step (the PT method).
+
+    Returns:
+        Shape ``[N, C]``; zero rows where no label arrives.
+    """
+    y0 = one_hot_rows(labels, index, num_classes, adj.dtype)
+    reset_index = index if reset else None
+    return propagate(adj, y0, num_steps=num_steps, alpha=alpha, reset_index=reset_index)
+
+
 def one_hot_rows(labels: Tensor, index: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
     r"""The start matrix :math:`Y_L`: one-hot rows at ``index``, zero rows elsewhere.
 

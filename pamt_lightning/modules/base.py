@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import pytorch_lightning as pl
@@ -20,8 +22,10 @@ from torchmetrics.functional.classification import (
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 from pamt_lightning.modules.prepared import Prediction, Prepared
+from pamt_lightning.plain import make_plain
 
 CALIBRATION_BINS = 10
+Network = TypeVar("Network", bound=torch.nn.Module)
 
 
 def require_range(
@@ -38,6 +42,14 @@ def require_count(**counts: int) -> None:
     for name, count in counts.items():
         if count < 0:
             raise InputError(f"`{name}` must be 0 or more, got {count}.")
+
+
+def built(network: Callable[..., Network], *sizes: Any, **options: Any) -> Network:
+    """A network; what it refuses is the user's fault."""
+    try:
+        return network(*sizes, **options)
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 class NodeClassificationModule(pl.LightningModule):
@@ -90,6 +102,13 @@ class NodeClassificationModule(pl.LightningModule):
     def method(self) -> str:
         """Name of the method in results, such as ``PAMT``."""
         return type(self).__name__.removesuffix("Module")
+
+    def save_hyperparameters(self, *args: Any, **options: Any) -> None:
+        """Lightning's, with values that a checkpoint can be loaded with safely."""
+        frame = inspect.currentframe()
+        options.setdefault("frame", frame.f_back if frame else None)  # whose arguments they are
+        super().save_hyperparameters(*args, **options)
+        make_plain(self.hparams)
 
     @property
     def class_path(self) -> str:

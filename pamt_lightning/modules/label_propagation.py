@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.functional import propagate_labels
 from pamt_lightning.graph import Graph
 from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
 from pamt_lightning.modules.prepared import Prediction, Prepared
-from pamt_lightning.plain import make_plain
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +49,6 @@ class LabelPropagationModule(NodeClassificationModule):
         require_range("alpha", alpha, 0.0, 1.0)
         require_count(num_steps=num_steps)
         self.save_hyperparameters()
-        make_plain(self.hparams)
         self.alpha = alpha
         self.num_steps = num_steps
         self.reset_labelled = reset_labelled
@@ -78,11 +76,11 @@ class LabelPropagationModule(NodeClassificationModule):
         self.trainer.should_stop = True
 
     def training_loss(self, data: Prepared) -> Tensor:
-        """There is none: `training_step` does nothing."""
-        raise NotImplementedError
+        """0: nothing is learnt."""
+        return torch.zeros((), dtype=data.dtype, device=self.device)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """None."""
+        """None, for there are no parameters."""
         return []
 
     def configure_optimizers(self) -> Any:
@@ -98,13 +96,14 @@ class LabelPropagationModule(NodeClassificationModule):
 
     def propagated_labels(self, data: Prepared) -> Tensor:
         """The labels of the training nodes after K steps; zero rows where none arrives."""
-        index = data.train_index
-        return propagate(
+        return propagate_labels(
             data.adj_norm,
-            one_hot_rows(data.graph.y, index, self.num_classes, data.dtype),
+            data.graph.y,
+            data.train_index,
+            self.num_classes,
             num_steps=self.num_steps,
             alpha=self.alpha,
-            reset_index=index if self.reset_labelled else None,
+            reset=self.reset_labelled,
         )
 
     def test_step(self, graph: Graph, batch_idx: int) -> None:

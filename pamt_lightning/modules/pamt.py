@@ -23,7 +23,6 @@ from pamt_lightning.functional.similarity import MaskNormalization, Representati
 from pamt_lightning.modules.base import require_count, require_range
 from pamt_lightning.modules.prepared import Prepared
 from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
-from pamt_lightning.plain import make_plain
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,6 @@ class PAMTModule(SoftLabelModule):
                 "propagated over: use `inference`='structure'."
             )
         self.save_hyperparameters()
-        make_plain(self.hparams)
         self.momentum = momentum
         self.refresh_interval = refresh_interval
         self.pretrain_epochs = pretrain_epochs

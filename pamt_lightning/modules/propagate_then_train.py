@@ -6,7 +6,6 @@ from typing import Any
 
 from pamt_lightning.functional import adaptive_gamma
 from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
-from pamt_lightning.plain import make_plain
 
 
 class PTSModule(SoftLabelModule):
@@ -59,7 +58,6 @@ class PTSModule(SoftLabelModule):
             log_every_n_epochs=log_every_n_epochs,
         )
         self.save_hyperparameters()
-        make_plain(self.hparams)
 
 
 class PTDModule(PTSModule):

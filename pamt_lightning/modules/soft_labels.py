@@ -10,11 +10,16 @@ from torch import Tensor
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.functional import (
     confidence_weights,
-    one_hot_rows,
     propagate,
+    propagate_labels,
     soft_cross_entropy,
 )
-from pamt_lightning.modules.base import NodeClassificationModule, require_count, require_range
+from pamt_lightning.modules.base import (
+    NodeClassificationModule,
+    built,
+    require_count,
+    require_range,
+)
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
 
@@ -44,15 +49,12 @@ class SoftLabelModule(NodeClassificationModule):
         log_every_n_epochs: int,
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        require_range("dropout", dropout, 0.0, 1.0, open_high=True)
         require_range("alpha", alpha, 0.0, 1.0)
         require_range("loss_weight", loss_weight, 0.0, float("inf"), open_high=True)
         require_count(num_steps=num_steps)
-        if hidden_dim < 1:
-            raise InputError(f"`hidden_dim` must be 1 or more, got {hidden_dim}.")
         if stopping_loss not in ("nll", "soft"):
             raise InputError(f"`stopping_loss` must be one of nll, soft, got {stopping_loss!r}.")
-        self.net = MLP(num_features, hidden_dim, num_classes, dropout)
+        self.net = built(MLP, num_features, hidden_dim, num_classes, dropout)
         self.alpha = alpha
         self.num_steps = num_steps
         self.loss_weight = loss_weight
@@ -98,13 +100,14 @@ class SoftLabelModule(NodeClassificationModule):
     @torch.no_grad()
     def propagated_labels(self, adj: Tensor, data: Prepared) -> Tensor:
         """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
-        index = data.train_index
-        return propagate(
+        return propagate_labels(
             adj,
-            one_hot_rows(data.graph.y, index, self.num_classes, data.dtype),
+            data.graph.y,
+            data.train_index,
+            self.num_classes,
             num_steps=self.num_steps,
             alpha=self.alpha,
-            reset_index=index if self.reset_labelled else None,
+            reset=self.reset_labelled,
         )
 
     # The method --------------------------------------------------------------------------------
@@ -143,13 +146,14 @@ class SoftLabelModule(NodeClassificationModule):
         if self._stopping_labels is None or self._stopping_labels[0] is not data:
             if graph.val_index is None:
                 raise InputError("The graph has no stopping nodes: give it a split first.")
-            y0 = one_hot_rows(graph.y, graph.val_index, self.num_classes, data.dtype)
-            labels = propagate(
+            labels = propagate_labels(
                 data.adj_norm,
-                y0,
+                graph.y,
+                graph.val_index,
+                self.num_classes,
                 num_steps=self.num_steps,
                 alpha=self.alpha,
-                reset_index=graph.val_index,
+                reset=True,
             )
             self._stopping_labels = (data, labels)
         return self._stopping_labels[1]

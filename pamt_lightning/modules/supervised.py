@@ -8,24 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from pamt_lightning.errors import InputError
-from pamt_lightning.modules.base import NodeClassificationModule, require_range
+from pamt_lightning.modules.base import NodeClassificationModule, built, require_range
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import APPNP, GAT, GCN, MLP, SGC, RobustGCN
-from pamt_lightning.plain import make_plain
 
 
 class SupervisedModule(NodeClassificationModule):
     """A network, the cross entropy of the labelled nodes, and the softmax of its output."""
 
     net: Any  # each method's own network
-
-    def use(self, network: type[nn.Module], *sizes: int, **options: Any) -> None:
-        """Make the network; what it refuses is the user's fault."""
-        try:
-            self.net = network(self.num_features, *sizes, self.num_classes, **options)
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
     def logits(self, data: Prepared) -> Tensor:
         """Output of the network for every node."""
@@ -70,8 +61,7 @@ class MLPModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        make_plain(self.hparams)
-        self.use(MLP, hidden_dim, dropout=dropout)
+        self.net = built(MLP, num_features, hidden_dim, num_classes, dropout=dropout)
 
     def logits(self, data: Prepared) -> Tensor:
         """Output of the MLP for every node."""
@@ -108,8 +98,7 @@ class GCNModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        make_plain(self.hparams)
-        self.use(GCN, hidden_dim, dropout=dropout)
+        self.net = built(GCN, num_features, hidden_dim, num_classes, dropout=dropout)
 
 
 class GATModule(SupervisedModule):
@@ -143,10 +132,11 @@ class GATModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        make_plain(self.hparams)
-        self.use(
+        self.net = built(
             GAT,
+            num_features,
             hidden_dim,
+            num_classes,
             num_heads=num_heads,
             num_output_heads=num_output_heads,
             dropout=dropout,
@@ -191,9 +181,10 @@ class RobustGCNModule(SupervisedModule):
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         require_range("kl_weight", kl_weight, 0.0, float("inf"), open_high=True)
         self.save_hyperparameters()
-        make_plain(self.hparams)
         self.kl_weight = kl_weight
-        self.use(RobustGCN, hidden_dim, dropout=dropout, gamma=gamma)
+        self.net = built(
+            RobustGCN, num_features, hidden_dim, num_classes, dropout=dropout, gamma=gamma
+        )
 
     def training_loss(self, data: Prepared) -> Tensor:
         """Cross entropy of the sampled output, and the divergence of the first layer."""
@@ -225,8 +216,7 @@ class SGCModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        make_plain(self.hparams)
-        self.use(SGC, num_steps=num_steps)
+        self.net = built(SGC, num_features, num_classes, num_steps=num_steps)
 
 
 class APPNPModule(SupervisedModule):
@@ -258,8 +248,15 @@ class APPNPModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        make_plain(self.hparams)
-        self.use(APPNP, hidden_dim, dropout=dropout, alpha=alpha, num_steps=num_steps)
+        self.net = built(
+            APPNP,
+            num_features,
+            hidden_dim,
+            num_classes,
+            dropout=dropout,
+            alpha=alpha,
+            num_steps=num_steps,
+        )
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """W₁ of the MLP."""

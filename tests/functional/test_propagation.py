@@ -13,6 +13,7 @@ from pamt_lightning.functional import (
     normalize_adjacency,
     one_hot_rows,
     propagate,
+    propagate_labels,
 )
 from pamt_lightning.graph import Graph
 
@@ -298,3 +299,17 @@ def test_labels_at_the_index_must_be_classes(index: list[int], got: str) -> None
     message = f"`labels` at `index` must lie in [0, 3), got {got}."
     with pytest.raises(ValueError, match=re.escape(message)):
         one_hot_rows(labels, torch.tensor(index), 3, torch.float32)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_labels_travel_from_their_one_hot_rows(
+    small_graph: Graph, adj_norm: Tensor, y0: Tensor, reset: bool
+) -> None:
+    train = small_graph.train_index
+    assert train is not None
+    actual = propagate_labels(
+        adj_norm, small_graph.y, train, 4, num_steps=6, alpha=0.2, reset=reset
+    )
+    rows = train.tolist() if reset else []
+    expected = naive(adj_norm.to_dense().numpy(), y0.numpy(), 6, 0.2, rows)
+    np.testing.assert_allclose(actual.numpy(), expected, atol=1e-12)

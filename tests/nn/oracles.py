@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -14,8 +14,8 @@ from pamt_lightning.nn import SparseFeatures
 
 
 def pyg() -> Any:
-    """``torch_geometric.nn``, or skip."""
-    return pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
+    """``torch_geometric.nn``; it takes seconds to import, so only where it is needed."""
+    return import_module("torch_geometric.nn")  # of the extra `dev`: missing is an error
 
 
 def inputs(graph: Graph) -> tuple[SparseFeatures, Tensor, Tensor, Tensor]:
