@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,11 @@ class PamtCLI(ParsedCLI):
 
     model: NodeClassificationModule
     datamodule: GraphDataModule
+    record: dict[str, Any]  # of a `fit`: what results.json holds
 
-    def __init__(self, command: str, args: list[str]) -> None:
+    def __init__(self, command: str, args: list[str], *, leaves_files: bool = True) -> None:
         self.command = command
+        self.leaves_files = leaves_files  # without, a `fit` also prints nothing: one run of many
         self.checkpoint_path: Path | None = None
         self.checkpoint: dict[str, Any] | None = None
         self.run_folder: Path | None = None
@@ -138,6 +142,9 @@ class PamtCLI(ParsedCLI):
         config = self._get(self.config_init, "trainer")
         callbacks = config.callbacks or []
         callbacks = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+        if not self.leaves_files:
+            kwargs.update(callbacks=callbacks, logger=False, enable_progress_bar=False)
+            return super().instantiate_trainer(**kwargs)
         bars = config.enable_progress_bar is not False
         if bars and not any(isinstance(c, ProgressBar) for c in callbacks):
             callbacks.append(EpochBar())
@@ -242,7 +249,7 @@ class PamtCLI(ParsedCLI):
                 model, datamodule=datamodule, ckpt_path=self._best_file(), verbose=False
             )
             metrics = dict(tested[0])
-        record = result_record(
+        self.record = result_record(
             self.trainer,
             model,
             datamodule,
@@ -252,10 +259,10 @@ class PamtCLI(ParsedCLI):
             config=json.loads(self.parser.dump(self.config, format="json"))[self.command],
         )
         if self.run_folder is not None and self.trainer.is_global_zero:
-            write_results(self.run_folder / RESULTS, record)
-        if self.trainer.is_global_zero:
+            write_results(self.run_folder / RESULTS, self.record)
+        if self.trainer.is_global_zero and self.leaves_files:
             board = isinstance(self.trainer.logger, TensorBoardLogger)
-            print_fit(record, datamodule, self.run_folder, board)
+            print_fit(self.record, datamodule, self.run_folder, board)
 
     def _save_config(self) -> None:
         """Save the configuration for a run like this one: anew, in a folder of its own."""
@@ -310,11 +317,44 @@ class PamtCLI(ParsedCLI):
             )
 
 
+class FitParser(PamtCLI):
+    """`pamt fit` up to its configuration: nothing is seeded, built or run.
+
+    What a study knows of its runs comes from here, so it cannot differ from the typed command.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("fit", [])
+
+    def configuration(self, args: list[str]) -> dict[str, Any]:
+        """The whole configuration that these arguments of `pamt fit` come to, as plain values."""
+        self.parse_arguments(self.parser, ["fit", *args])
+        content: dict[str, Any] = json.loads(self.parser.dump(self.config, format="json"))
+        plain: dict[str, Any] = content["fit"]
+        return plain
+
+    def _set_seed(self) -> None:
+        pass
+
+    def instantiate_classes(self) -> None:
+        """Nothing."""
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        pass
+
+
 def run(command: str, args: list[str]) -> int:
     """Run one subcommand."""
     silence()
-    try:
+    with plain_errors():
         PamtCLI(command, args)
-    except MisconfigurationException as error:  # Lightning's word for a wrong option
-        raise InputError(str(error)) from None
     return 0
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Lightning's word for a wrong option is an error of the input."""
+    try:
+        yield
+    except MisconfigurationException as error:
+        raise InputError(str(error)) from None

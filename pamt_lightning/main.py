@@ -10,7 +10,8 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.version import __version__
 
 LIGHTNING_COMMANDS = ("fit", "validate", "test", "predict")
-COMMANDS = (*LIGHTNING_COMMANDS, "methods", "datasets", "benchmark")
+MANY_RUNS = ("bench", "study", "tune")
+COMMANDS = (*LIGHTNING_COMMANDS, *MANY_RUNS, "methods", "datasets", "benchmark")
 
 HELP = f"""\
 usage: pamt COMMAND [options]
@@ -23,6 +24,11 @@ train and use a model
   test       test a checkpoint              pamt test --ckpt_path RUN/best.ckpt
   validate   the same on the stopping set
   predict    class probabilities as CSV     pamt predict --ckpt_path RUN/best.ckpt --output p.csv
+
+many runs
+  bench      one configuration on many splits       pamt bench --config C --seeds test20
+  study      methods × data sets: tables, plots     pamt study main
+  tune       search for options on validation splits
 
 methods, data and machine
   methods    list the methods that --model takes: PAMT, its variants and the baselines
@@ -75,6 +81,14 @@ def _dispatch(command: str, args: list[str]) -> int:
         from pamt_lightning.benchmark import run as run_benchmark
 
         return run_benchmark(args)
+    if command in ("bench", "study"):
+        from pamt_lightning.experiments.command import run_bench, run_study
+
+        return (run_bench if command == "bench" else run_study)(args)
+    if command == "tune":
+        from pamt_lightning.experiments.tune_command import run as run_tune
+
+        return run_tune(args)
     if command in LIGHTNING_COMMANDS:
         from pamt_lightning.cli import run as run_lightning
 

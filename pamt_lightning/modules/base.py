@@ -129,6 +129,10 @@ class NodeClassificationModule(pl.LightningModule):
     def predict_nodes(self, data: Prepared) -> Prediction:
         """Class probabilities of every node."""
 
+    def predict_for_stopping(self, data: Prepared) -> Prediction:
+        """The prediction that stopping looks at; a method may choose here how to predict."""
+        return self.predict_nodes(data)
+
     def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
         """The loss that stopping looks at: negative log likelihood of the prediction."""
         return negative_log_likelihood(prediction.probs, data.graph.y, data.graph.val_index)
@@ -179,12 +183,12 @@ class NodeClassificationModule(pl.LightningModule):
     def validation_step(self, graph: Graph, batch_idx: int) -> None:
         """Accuracy and loss of the propagated prediction on the stopping set."""
         data = self.prepare(graph)
-        prediction = self.predict_nodes(data)
+        in_fit = self.trainer.state.fn == "fit"
+        prediction = self.predict_for_stopping(data) if in_fit else self.predict_nodes(data)
         metrics = {
             "val_acc": accuracy(prediction.probs, graph.y, graph.val_index),
             "val_loss": self.validation_loss(data, prediction),
         }
-        in_fit = self.trainer.state.fn == "fit"
         self.log_dict(metrics, batch_size=1, logger=False if in_fit else None)
         if in_fit and (self.current_epoch + 1) % self.log_every_n_epochs == 0:
             if prediction.logits is not None:

@@ -15,14 +15,25 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.functional import (
     adaptive_gamma,
     blend_soft_labels,
+    edge_similarity,
     mask_adjacency,
     mask_representation,
     renormalize_mask,
 )
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
-from pamt_lightning.modules.base import require_count, require_range
-from pamt_lightning.modules.prepared import Prepared
+from pamt_lightning.graph import Graph
+from pamt_lightning.modules.base import (
+    accuracy,
+    negative_log_likelihood,
+    require_count,
+    require_range,
+)
+from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
+
+# What `inference` may be; `auto` chooses among these, and the first of equals wins.
+INFERENCES = ("structure", "mask", "network")
+Inference = Literal["structure", "mask", "network", "auto"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,9 @@ class PAMTModule(SoftLabelModule):
         reset_labelled: Whether labelled nodes go back to their one-hot rows after every step of the
             propagation, as in the PT method.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
-        inference: The matrix the prediction is propagated over: ``structure`` (Â, Eq. 4) or
-            ``mask`` (A_p of the trained MLP).
+        inference: What the prediction is propagated over: ``structure`` (Â, Eq. 4), ``mask`` (A_p
+            of the trained MLP), ``network`` (nothing: the MLP alone), or ``auto``: whichever of
+            these is best on the stopping set at each validation; the choice is kept with the state.
         stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
             (PT's: the MLP against labels propagated from the stopping set).
         log_every_n_epochs: How often training figures go to the logger.
@@ -101,7 +113,7 @@ class PAMTModule(SoftLabelModule):
         mask_normalization: MaskNormalization = "none",
         reset_labelled: bool = True,
         adaptive_weighting: bool = False,
-        inference: Literal["structure", "mask"] = "structure",
+        inference: Inference = "structure",
         stopping_loss: StoppingLoss = "nll",
         log_every_n_epochs: int = 10,
     ) -> None:
@@ -133,11 +145,11 @@ class PAMTModule(SoftLabelModule):
         for name, value, choices in (
             ("representation", representation, ("softmax", "cosine", "logits")),
             ("mask_normalization", mask_normalization, ("none", "row", "sym")),
-            ("inference", inference, ("structure", "mask")),
+            ("inference", inference, (*INFERENCES, "auto")),
         ):
             if value not in choices:
                 raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
-        if representation == "logits" and inference == "mask":
+        if representation == "logits" and inference in ("mask", "auto"):
             raise InputError(
                 "`representation`='logits' gives negative weights, which no prediction can be "
                 "propagated over: use `inference`='structure'."
@@ -153,7 +165,10 @@ class PAMTModule(SoftLabelModule):
         self.mask_floor = mask_floor
         self.mask_normalization: MaskNormalization = mask_normalization
         self.adaptive_weighting = adaptive_weighting
-        self.inference = inference
+        self.inference: Inference = inference
+        # A buffer, so that the best state remembers its choice; else none, and none is saved.
+        self.inference_choice: Tensor
+        self.register_buffer("inference_choice", torch.tensor(0), persistent=inference == "auto")
         self.refresh_report: RefreshReport | None = None
 
     @property
@@ -218,16 +233,28 @@ class PAMTModule(SoftLabelModule):
         """A_p of f_θ as it is now, or Â if the mask is off (Eq. 5 to 7)."""
         if not self.mask:
             return data.adj_norm
+        return self._mask_of(self._eval_logits(data), data)
+
+    @torch.no_grad()
+    def mask_similarity(self, graph: Graph) -> Tensor:
+        """A_s of f_θ as it is now at the stored entries of the adjacency (Eq. 5 and 6)."""
+        h = self._representation(self._eval_logits(self.prepare(graph)))
+        return edge_similarity(graph.adjacency, h)
+
+    def _eval_logits(self, data: Prepared) -> Tensor:
         was_training = self.net.training
         self.net.eval()
-        logits = self.net(data.x)
+        logits: Tensor = self.net(data.x)
         self.net.train(was_training)
-        return self._mask_of(logits, data)
+        return logits
+
+    def _representation(self, logits: Tensor) -> Tensor:
+        return mask_representation(logits, self.representation, self.mask_temperature)
 
     def _mask_of(self, logits: Tensor, data: Prepared) -> Tensor:
         if not self.mask:
             return data.adj_norm
-        h = mask_representation(logits, self.representation, self.mask_temperature)
+        h = self._representation(logits)
         adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor)
         return renormalize_mask(adj_mask, self.mask_normalization)
 
@@ -237,6 +264,29 @@ class PAMTModule(SoftLabelModule):
         """PTA's exponent if ``adaptive_weighting`` is on."""
         return adaptive_gamma(self.current_epoch) if self.adaptive_weighting else 0.0
 
-    def inference_matrix(self, logits: Tensor, data: Prepared) -> Tensor:
-        """Â (Eq. 4) or A_p; see ``inference``."""
-        return data.adj_norm if self.inference == "structure" else self._mask_of(logits, data)
+    def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
+        """Class probabilities out of f_θ(X); see ``inference``."""
+        if self.inference == "auto":
+            return self._predict_by(INFERENCES[int(self.inference_choice)], logits, data)
+        return self._predict_by(self.inference, logits, data)
+
+    def predict_for_stopping(self, data: Prepared) -> Prediction:
+        """With ``inference`` auto, choose by the accuracy on the stopping set, then by its loss."""
+        if self.inference != "auto":
+            return super().predict_for_stopping(data)
+        logits, y, index = self.net(data.x), data.graph.y, data.graph.val_index
+        best: tuple[float, float] | None = None
+        for number, way in enumerate(INFERENCES):
+            probs = self._predict_by(way, logits, data)
+            loss = float(negative_log_likelihood(probs, y, index))
+            score = (float(accuracy(probs, y, index)), -loss)
+            if best is None or score > best:
+                best, chosen = score, Prediction(probs, logits)
+                self.inference_choice.fill_(number)
+        return chosen
+
+    def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
+        if way == "network":
+            return torch.softmax(logits, dim=-1)
+        adj = data.adj_norm if way == "structure" else self._mask_of(logits, data)
+        return self.propagated_prediction(logits, adj)

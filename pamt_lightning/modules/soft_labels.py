@@ -74,9 +74,9 @@ class SoftLabelModule(NodeClassificationModule):
         """Exponent of the loss weights softmax(f)^γ in this epoch; 0 weighs all labels alike."""
         return 0.0
 
-    def inference_matrix(self, logits: Tensor, data: Prepared) -> Tensor:
-        """The matrix the prediction is propagated over."""
-        return data.adj_norm
+    def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
+        """Class probabilities out of f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
+        return self.propagated_prediction(logits, data.adj_norm)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -125,15 +125,15 @@ class SoftLabelModule(NodeClassificationModule):
         return [self.net.input.weight]
 
     def predict_nodes(self, data: Prepared) -> Prediction:
-        """Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4), rows divided by their sums."""
+        """See `predict_from`."""
         logits = self.net(data.x)
-        probs = propagate(
-            self.inference_matrix(logits, data),
-            torch.softmax(logits, dim=-1),
-            num_steps=self.num_steps,
-            alpha=self.alpha,
-        )
-        return Prediction(probs / probs.sum(1, keepdim=True), logits)
+        return Prediction(self.predict_from(logits, data), logits)
+
+    def propagated_prediction(self, logits: Tensor, adj: Tensor) -> Tensor:
+        """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""
+        probs = torch.softmax(logits, dim=-1)
+        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha)
+        return probs / probs.sum(1, keepdim=True)
 
     def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
         """The loss that stopping looks at; see ``stopping_loss``."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from pamt_lightning.functional.normalize import sum_of_rows, transpose_pattern
 
@@ -56,6 +56,11 @@ class SparseFeatures:
         """Number of nodes and of features."""
         return len(self.crow) - 1, len(self.t_crow) - 1
 
+    @cached_property
+    def t_values(self) -> Tensor:
+        """The stored entries in the order of the transpose."""
+        return self.values[self.t_order]
+
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same sparsity with other values."""
         return SparseFeatures(self.crow, self.col, values, self.t_crow, self.t_col, self.t_order)
@@ -91,22 +96,17 @@ def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
             f"`weight` must be [F, D] with F={x.shape[1]} (columns of `x`), "
             f"got {tuple(weight.shape)}."
         )
-    result: Tensor = _SparseLinear.apply(  # type: ignore[no-untyped-call]
-        weight, x.crow, x.col, x.values, x.t_crow, x.t_col, x.t_order
-    )
+    result: Tensor = _SparseLinear.apply(weight, x)  # type: ignore[no-untyped-call]
     return result
 
 
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, *matrix: Tensor) -> Tensor:
-        crow, col, values, t_crow, t_col, t_order = matrix
-        ctx.save_for_backward(values, t_crow, t_col, t_order)
-        return sum_of_rows(crow, col, weight, values)
+    def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
+        ctx.x = x  # no gradient flows to it, so its tensors need not be saved one by one
+        return sum_of_rows(x.crow, x.col, weight, x.values)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *grads: Any) -> tuple[Tensor | None, ...]:
-        values, t_crow, t_col, t_order = ctx.saved_tensors  # type: ignore[attr-defined]
-        (grad,) = grads
-        grad_weight = sum_of_rows(t_crow, t_col, grad, values[t_order])
-        return (grad_weight, None, None, None, None, None, None)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        x: SparseFeatures = ctx.x
+        return sum_of_rows(x.t_crow, x.t_col, grads[0], x.t_values), None

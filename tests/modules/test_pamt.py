@@ -245,7 +245,7 @@ def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
         ({"mask_normalization": "col"}, "`mask_normalization`"),
         ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
         ({"representation": "logits", "inference": "mask"}, "negative weights"),
-        ({"inference": "auto"}, "`inference`"),
+        ({"inference": "none"}, "`inference`"),
         ({"stopping_loss": "l1"}, "`stopping_loss`"),
         ({"weight_decay": -0.1}, "`weight_decay`"),
         ({"loss_weight": -0.1}, "`loss_weight`"),

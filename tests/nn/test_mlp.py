@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import MLP, InputLinear, SparseFeatures
+from pamt_lightning.nn.mlp import dropout
 
 
 def seeded_mlp(dropout: float = 0.0, hidden_dim: int = 16) -> MLP:
@@ -89,11 +90,21 @@ def test_dropout_keeps_zeros_scales_the_rest_and_has_the_right_mean(kind: str, r
     out = identity(50, rate)(features).detach()
     assert torch.equal(out[:, 1::2], torch.zeros(400, 25))
     kept = out[:, ::2]
-    assert torch.allclose(kept[kept != 0], torch.tensor(3.0 / (1 - rate)))
+    keeps = 1 - round(rate * 2**16) / 2**16  # the rate is a multiple of 2^-16
+    assert torch.allclose(kept[kept != 0], torch.tensor(3.0 / keeps), rtol=1e-6)
     share = (kept != 0).float().mean().item()
     deviation = math.sqrt(rate * (1 - rate) / kept.numel())
     assert abs(share - (1 - rate)) < 5 * deviation
     assert kept.mean().item() == pytest.approx(3.0, abs=5 * 3 * deviation / (1 - rate))
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.9999999])
+def test_dropout_at_the_ends_of_its_range_stays_finite(rate: float) -> None:
+    torch.manual_seed(0)
+    out = dropout(torch.ones(100_001), rate, training=True)  # not a multiple of four
+    assert torch.isfinite(out).all()
+    kept = (out != 0).float().mean().item()
+    assert kept == 1.0 if rate < 0.5 else kept < 1e-3
 
 
 def test_dropout_falls_on_each_entry_by_itself() -> None:

@@ -1,0 +1,1 @@
+"""Many runs: studies and what they come to."""

@@ -1,0 +1,237 @@
+"""`pamt bench` and `pamt study`: many runs, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pamt_lightning.config_files import option_value
+from pamt_lightning.errors import InputError
+from pamt_lightning.experiments.outcome import Cell
+from pamt_lightning.experiments.reports import (
+    PAGE,
+    RUNS_CSV,
+    TABLE_CSV,
+    TABLES,
+    write_reports,
+)
+from pamt_lightning.experiments.runner import Runner, Tally, check_jobs
+from pamt_lightning.experiments.seeds import split_seeds
+from pamt_lightning.experiments.store import Store
+from pamt_lightning.experiments.study import Study
+from pamt_lightning.experiments.study_files import method_name, read_study, studies
+from pamt_lightning.runs import write_whole
+
+FOLDER = "lightning_logs/studies"
+FIXED = ("--data.split_seed", "--seed_everything", "--ckpt_path", "--run_dir", "--print_config")
+
+_STUDY_EPILOG = """\
+examples:
+  pamt study main                                      every method on every data set
+  pamt study noise --datasets cora_ml --methods PAMT,PTA --seeds test3
+  pamt study my_study.yaml --jobs 2                    a study of your own
+  pamt study main --report                             tables from what is done so far
+
+Runs are spread over processes and kept in FOLDER/runs.jsonl. The same command goes on where an
+earlier one was stopped, by Ctrl-C, a kill or a power cut; a finished run is never done again, and
+several commands may work on one folder. A run counts as the same only if its configuration, its
+data and the code that computes it are the same.
+"""
+_BENCH_EPILOG = """\
+examples:
+  pamt bench --config configs/pubmed.yaml --seeds test20
+  pamt bench --config configs/cora_ml.yaml --model GAT --model.num_heads 4 --seeds test5 --inits 3
+  pamt bench --data.path my_graph/ --seeds 0,1,2,3,4
+
+All other options are those of `pamt fit`.
+"""
+
+
+def run_study(argv: Sequence[str]) -> int:
+    """Run ``pamt study`` with the arguments that follow it."""
+    parser = _parser("pamt study", "Run a study: data sets × methods × splits.", _STUDY_EPILOG)
+    parser.add_argument(
+        "studies",
+        nargs="*",
+        metavar="STUDY",
+        help=f"{', '.join(studies())}, or a YAML file; none lists them",
+    )
+    parser.add_argument("--datasets", metavar="A,B", help="only these data sets, or config files")
+    parser.add_argument("--methods", metavar="A,B", help="only these methods, or config files")
+    parser.add_argument("--reference", metavar="NAME", help="the method that all are compared with")
+    parser.add_argument(
+        "--report", action="store_true", help="run nothing, write the reports of what is there"
+    )
+    parser.add_argument(
+        "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
+    )
+    _add_common(parser, seeds=None)
+    options = parser.parse_args(argv)
+    if not options.studies:
+        for name, path in studies().items():
+            print(f"{name:<12}{read_study(str(path)).title}")
+        return 0
+    chosen = [
+        read_study(
+            name,
+            datasets=_list(options.datasets),
+            methods=_list(options.methods),
+            seeds=options.seeds,
+            inits=options.inits,
+            reference=options.reference,
+        )
+        for name in options.studies
+    ]
+    jobs = check_jobs(options.jobs, options.threads)
+    runs = _expanded(chosen, options.threads)
+    store = Store(Path(options.folder))
+    tally = Tally()
+    if not options.report:
+        tally = _run_all([run for part in runs for run in part], store, jobs, options)
+    texts = {}
+    for study, part in zip(chosen, runs, strict=True):
+        texts[study.name] = _report(study, part, store, Path(options.folder) / study.name)
+    if options.summary:
+        _write_summary(Path(options.summary), texts, Path(options.folder))
+    return _exit_code(tally)
+
+
+def run_bench(argv: Sequence[str]) -> int:
+    """Run ``pamt bench`` with the arguments that follow it."""
+    parser = _parser(
+        "pamt bench",
+        "Many runs of one configuration: one line with mean, deviation and interval.",
+        _BENCH_EPILOG,
+    )
+    _add_common(parser, seeds="test20")
+    options, rest = parser.parse_known_args(argv)
+    refuse("pamt bench", rest, FIXED)
+    jobs = check_jobs(options.jobs, options.threads)
+
+    from pamt_lightning.cli import FitParser
+    from pamt_lightning.experiments.expand import expand_cells
+
+    configure = FitParser().configuration
+    config = configure(rest)
+    cell = Cell(_dataset_of(config), _method_of(config, rest))
+    study = Study(
+        name=f"bench_{cell.dataset}_{cell.method}",
+        title=f"{cell.method} on {cell.dataset}",
+        description=f"pamt bench {' '.join(argv)}",
+        datasets=(cell.dataset,),
+        methods=(cell.method,),
+        splits=split_seeds(options.seeds),
+        inits=tuple(range(options.inits or 1)),
+        reference=cell.method,
+    )
+    runs = expand_cells([(cell, rest)], study, configure, options.threads)
+    store = Store(Path(options.folder))
+    tally = _run_all(runs, store, jobs, options)
+    _report(study, runs, store, Path(options.folder) / study.name)
+    return _exit_code(tally)
+
+
+def refuse(command: str, args: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse options of `pamt fit` that many runs cannot share."""
+    for name in names:
+        if any(word == name or word.startswith(f"{name}=") for word in args):
+            fix = {"--data.split_seed": "--seeds", "--seed_everything": "--inits"}.get(name)
+            hint = f": use {fix}" if fix else ""
+            raise InputError(f"`{command}` takes no {name}{hint}.")
+
+
+def _parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser, seeds: str | None) -> None:
+    parser.add_argument(
+        "--seeds",
+        default=seeds,
+        metavar="LIST",
+        help="splits: test20 (the first 20 published test seeds), val5, or a list: test0,7,42",
+    )
+    parser.add_argument("--inits", type=int, metavar="M", help="initialisations of each split")
+    parser.add_argument("--jobs", type=int, metavar="J", help="processes; default: all cores")
+    parser.add_argument("--threads", type=int, default=1, metavar="T", help="threads of each run")
+    parser.add_argument(
+        "--folder", default=FOLDER, metavar="DIR", help=f"where results go; default {FOLDER}"
+    )
+    parser.add_argument("--retry", action="store_true", help="try failed runs again")
+
+
+def _list(value: str | None) -> list[str] | None:
+    return None if value is None else [part for part in value.split(",") if part]
+
+
+def _expanded(chosen: Sequence[Study], threads: int) -> list[list[Any]]:
+    from pamt_lightning.cli import FitParser
+    from pamt_lightning.experiments.expand import expand
+
+    configure = FitParser().configuration
+    return [expand(study, configure, threads) for study in chosen]
+
+
+def _run_all(runs: Sequence[Any], store: Store, jobs: int, options: Any) -> Tally:
+    with Runner(store, jobs, options.threads) as runner:
+        try:
+            return runner.run(runs, retry=options.retry)
+        except KeyboardInterrupt:
+            done = len(store.rows().keys() & {run.run_id for run in runs})
+            total = len({run.run_id for run in runs})
+            print(
+                f"\nInterrupted: {done} of {total} runs are done. The same command goes on.",
+                file=sys.stderr,
+            )
+            raise SystemExit(130) from None
+
+
+def _report(study: Study, runs: Sequence[Any], store: Store, folder: Path) -> str:
+    text = write_reports(study, runs, store, folder)
+    print(f"{text}\n{folder / TABLES}\n{folder / PAGE}")
+    return text
+
+
+def _write_summary(path: Path, texts: dict[str, str], folder: Path) -> None:
+    """One Markdown file with the tables of several studies; pictures stay where they are."""
+    parts = []
+    for name, text in texts.items():
+        place = os.path.relpath(folder / name, path.parent).replace(os.sep, "/")
+        body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{place}/\g<2>", text)
+        body = re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)
+        files = ", ".join(f"[{file}](<{place}/{file}>)" for file in (TABLE_CSV, RUNS_CSV, PAGE))
+        parts.append(f"{body}\nFiles: {files}. Made by `pamt study {name}`.\n")
+    text = "# Results\n\n" + "\n".join(parts)
+    write_whole(path, lambda file: print(text, end="", file=file))
+    print(path)
+
+
+def _exit_code(tally: Tally) -> int:
+    for run_id, error in tally.failed.items():
+        print(f"failed: {run_id}: {error}", file=sys.stderr)
+    if tally.failed:
+        print(f"{len(tally.failed)} runs failed; --retry tries them again.", file=sys.stderr)
+    return 1 if tally.failed else 0
+
+
+def _dataset_of(config: dict[str, Any]) -> str:
+    data = config["data"]
+    return str(data.get("dataset") or Path(data.get("path") or "synthetic").stem)
+
+
+def _method_of(config: dict[str, Any], args: list[str]) -> str:
+    named = option_value(args, "--model")
+    if named is not None and not named.startswith("{"):
+        return method_name(named)
+    return str(config["model"]["class_path"]).rpartition(".")[2].removesuffix("Module")

@@ -1,0 +1,154 @@
+"""What makes a run the run it is: its configuration, its data and the code that computes it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pamt_lightning.data.hashing import sha256_of
+from pamt_lightning.data.splits import resolve_split_seed
+from pamt_lightning.errors import InputError
+
+_PACKAGE = __name__.split(".")[0]
+# What every run goes through, whatever its method.
+_ALWAYS = (f"{_PACKAGE}.data.datamodule", f"{_PACKAGE}.callbacks.stopping")
+# To be raised when other figures are taken of a run than before (`worker`, `edges`).
+_FIGURES = 1
+# Where files lie and what is shown on the way is no part of what is computed.
+_NO_MATTER = {
+    "": ("run_dir", "ckpt_path", "test_after_fit", "config"),
+    "data": ("root", "offline"),
+    "stopping": ("save_seconds",),
+    "trainer": (
+        *("logger", "enable_progress_bar", "default_root_dir", "enable_model_summary"),
+        *("log_every_n_steps", "profiler", "enable_autolog_hparams"),
+    ),
+    "init_args": ("log_every_n_epochs",),
+}
+
+
+def digest(content: object) -> str:
+    """Short hash of plain values; the order of keys does not matter."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def what_matters(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration of `pamt fit` without seeds, and without what changes no result."""
+    kept = deepcopy(dict(config))
+    for name in _NO_MATTER[""]:
+        kept.pop(name, None)
+    for section in ("data", "stopping", "trainer"):
+        for name in _NO_MATTER[section]:
+            kept.get(section, {}).pop(name, None)
+    for name in _NO_MATTER["init_args"]:
+        kept.get("model", {}).get("init_args", {}).pop(name, None)
+    kept.pop("seed_everything", None)
+    data = kept.get("data", {})
+    data.pop("split_seed", None)
+    for name in ("path", "split_path"):
+        if data.get(name) is not None:
+            data[name] = _content_hash(Path(data[name]))
+    return kept
+
+
+def run_id(
+    config: Mapping[str, Any], split_seed: str, init_seed: int, options: Mapping[str, Any]
+) -> str:
+    """The id of a run.
+
+    Args:
+        config: What `what_matters` of its configuration, the version of its code included.
+        split_seed: The split.
+        init_seed: The initialisation.
+        options: What else tells this run from others of the configuration (the noise's seed).
+    """
+    seeds = {"split": resolve_split_seed(split_seed), "init": init_seed, **options}
+    return digest({"config": config, "seeds": seeds, "figures": _FIGURES})
+
+
+@lru_cache(maxsize=64)
+def code_version(class_path: str) -> str:
+    """Hash of the source that a run of this class goes through.
+
+    That is the module of the class, of the data and of the stopping rule, and all of this package
+    that they import, name by name. Comments and docstrings do not count: rewording one must not
+    make a finished run worthless, and a change to GAT says nothing about a run of PAMT.
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        home = getattr(import_module(module), name).__module__
+    except (ImportError, AttributeError):
+        raise InputError(f"there is no class {class_path}.") from None
+    found: dict[str, str] = {}
+    waiting = [home, *_ALWAYS]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            tree = _tree(module)
+            found[module] = hashlib.sha256(ast.dump(_bare(tree)).encode()).hexdigest()
+            waiting += _imported(tree)
+    return digest(found)
+
+
+def _tree(module: str) -> ast.Module:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return ast.Module([], [])
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _bare(tree: ast.Module) -> ast.Module:
+    """Without docstrings; comments are gone already."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                del body[0]
+    return tree
+
+
+def _imported(tree: ast.Module) -> list[str]:
+    """The modules of this package that a module's names come from."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [_home(node.module, alias.name) for alias in node.names]
+    return [name for name in found if name.split(".")[0] == _PACKAGE]
+
+
+def _home(module: str, name: str) -> str:
+    """The module that ``from module import name`` really reads: not the package that passes it on.
+
+    Else all of a package would count wherever one of its names is used.
+    """
+    if module.split(".")[0] != _PACKAGE:
+        return module
+    spec = find_spec(module)
+    if spec is None or spec.submodule_search_locations is None:
+        return module
+    if find_spec(f"{module}.{name}") is not None:
+        return f"{module}.{name}"
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
+            return str(node.module)
+    return module
+
+
+def _content_hash(path: Path) -> str:
+    """Hash of a user's file, or of all files in the folder."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    if not all(file.is_file() for file in files) or not files:
+        raise InputError(f"there is no file or folder {path}.")
+    return digest([[str(file.relative_to(path)), sha256_of(file)] for file in files])

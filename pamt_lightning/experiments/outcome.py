@@ -1,0 +1,64 @@
+"""What one run of a study came to, as tables, plots and statistics see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Value = str | int | float | bool | None
+
+
+class Cell(NamedTuple):
+    """What is averaged over: one method on one data set, at one value of a swept option.
+
+    Attributes:
+        dataset: Name of the data set.
+        method: Name of the method.
+        option: The option that was swept, such as ``data.structure_noise``; none outside a sweep.
+        value: Its value.
+    """
+
+    dataset: str
+    method: str
+    option: str | None = None
+    value: Value = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run.
+
+    Attributes:
+        run_id: Hash of its configuration, data and code.
+        cell: What it counts for.
+        split_seed: The split, by number or by the name of a published seed.
+        init_seed: The initialisation.
+        metrics: Its figures by name, shares in [0, 1]; empty if it failed.
+        error: What went wrong; none if it was finished.
+    """
+
+    run_id: str
+    cell: Cell
+    split_seed: str
+    init_seed: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:
+    """A figure of one cell for each split, averaged over its initialisations.
+
+    The split is the unit that is drawn at random; initialisations of one split are not independent
+    of each other, so they count as one.
+    """
+    found: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        if outcome.cell == cell and outcome.error is None and metric in outcome.metrics:
+            found.setdefault(outcome.split_seed, []).append(outcome.metrics[metric])
+    return {split: sum(values) / len(values) for split, values in found.items()}
+
+
+def cells_of(outcomes: Sequence[Outcome]) -> list[Cell]:
+    """All cells, in the order in which they come first."""
+    return list(dict.fromkeys(outcome.cell for outcome in outcomes))

@@ -1,0 +1,44 @@
+"""Lists of split seeds, as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pamt_lightning.data.splits import TEST_SEEDS, VALIDATION_SEEDS, resolve_split_seed
+from pamt_lightning.errors import InputError
+
+_PUBLISHED = {"test": len(TEST_SEEDS), "val": len(VALIDATION_SEEDS)}
+
+
+def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
+    """Split seeds from ``test20`` (the first 20 test seeds), ``val5``, or a list of names, numbers.
+
+    A single name such as ``test20`` is a count; in a list, ``test3`` is the seed of that name.
+
+    >>> split_seeds("val3"), split_seeds("test0,test7,42")
+    (('val0', 'val1', 'val2'), ('test0', 'test7', '42'))
+    """
+    if isinstance(value, str):
+        if counted := re.fullmatch(r"(test|val)(\d+)", value.strip()):
+            kind, count = counted[1], int(counted[2])
+            if not 1 <= count <= _PUBLISHED[kind]:
+                raise InputError(
+                    f"`seeds` {value!r} asks for {count} {kind} seeds; 1 to {_PUBLISHED[kind]} are "
+                    f"published. One seed alone is a list: {value},"
+                )
+            return tuple(f"{kind}{number}" for number in range(count))
+        value = [part for part in re.split(r"[,\s]+", value) if part]
+    seeds = tuple(str(seed) for seed in ([value] if isinstance(value, int) else value))
+    if not seeds:
+        raise InputError("`seeds` must name at least one split seed, got none.")
+    numbers = [resolve_split_seed(seed) for seed in seeds]
+    if len(set(numbers)) < len(numbers):
+        double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)
+        raise InputError(f"`seeds` must name each split once, got {double!r} twice.")
+    return seeds
+
+
+def is_for_choosing(seed: str) -> bool:
+    """Whether a seed is a published validation seed, the only ones that choices may be made on."""
+    return resolve_split_seed(seed) in VALIDATION_SEEDS

@@ -1,0 +1,282 @@
+"""How sure the figures of a study are: intervals, paired tests over splits, ranks.
+
+The split is the unit that is drawn at random, so everything here is counted in splits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata, wilcoxon
+
+from pamt_lightning.errors import InputError
+
+K = TypeVar("K", bound=Hashable)
+Verdict = Literal["better", "worse", "tie", "too few", "unknown"]
+
+# 0.83 - 0.82 and 0.82 - 0.81 are one difference, though not in binary; ranks must see them as one.
+_DECIMALS = 12
+# Probabilities of n coins are multiples of 2⁻ⁿ: up to here, float64 adds them without any error.
+_MAX_EXACT = 50
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A figure over the splits; nan where there are too few of them.
+
+    Attributes:
+        count: Number of splits.
+        mean: Their mean.
+        std: Standard deviation between splits (n - 1).
+        low: Lower end of the bootstrap interval of the mean.
+        high: Upper end.
+    """
+
+    count: int
+    mean: float
+    std: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One method against another on the same splits; all figures nan for fewer than two of them.
+
+    Attributes:
+        count: Number of splits that both have.
+        difference: Mean of ours minus the reference.
+        low: Lower end of its bootstrap interval.
+        high: Upper end.
+        p_value: Of the two-sided Wilcoxon signed-rank test.
+        p_adjusted: The same after Holm's correction for all comparisons of the family.
+        effect: Matched-pairs rank-biserial correlation: 1 if ours wins all splits, -1
+            if it loses all; splits without a difference draw it towards 0.
+        verdict: ``better`` or ``worse`` if the adjusted p-value is below the level. ``tie``: no
+            difference was shown, which does not mean that there is none. ``too few``: not even
+            if one side won all splits that differ would the p-value be below the level.
+            ``unknown``: fewer than two common splits.
+    """
+
+    count: int
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float
+    effect: float
+    verdict: Verdict
+
+
+def summarize(
+    values: Iterable[float], *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> Summary:
+    """Mean, spread, and the percentile bootstrap interval of the mean.
+
+    Of few splits the interval is too narrow: with ten, 95 % intervals hold the true mean in about
+    89 % of cases (see the tests).
+
+    Args:
+        values: One figure for each split, in any order: the order changes nothing.
+        confidence: Share of the resampled means that the interval holds, between 0 and 1.
+        resamples: How many resamples to draw; rounded up to an even number.
+        seed: Seed of the interval's own random numbers.
+
+    Raises:
+        InputError: A figure is not a finite number, or an option is out of range.
+    """
+    figures = np.sort(_figures(dict(enumerate(values)), "values"))
+    low, high = _interval(figures, confidence, resamples, seed)
+    return Summary(
+        count=len(figures),
+        mean=float(figures.mean()) if len(figures) else math.nan,
+        std=float(figures.std(ddof=1)) if len(figures) > 1 else math.nan,
+        low=low,
+        high=high,
+    )
+
+
+def compare(
+    ours: Mapping[str, float], reference: Mapping[str, float], *, level: float = 0.05
+) -> Comparison:
+    """Compare two methods split by split, as a family of one; see `compare_all` for more.
+
+    Splits without a difference keep their ranks but count for neither side (Pratt, 1959): without
+    them, a method that wins one split and equals the other nine would have an effect of 1. The
+    p-value is exact, ties included, for up to 50 splits that differ.
+
+    Args:
+        ours: A figure by split; the larger, the better.
+        reference: The same of the other method; splits that only one has are left out.
+        level: The p-value below which a difference counts as shown; the interval holds 1 - level.
+
+    Raises:
+        InputError: A figure of a common split is not a finite number, or the level is no share.
+    """
+    _check_share(level, "level")
+    common = [split for split in ours if split in reference]
+    our_figures = _figures({split: ours[split] for split in common}, "ours")
+    their_figures = _figures({split: reference[split] for split in common}, "reference")
+    if len(common) < 2:
+        nan = math.nan
+        return Comparison(len(common), nan, nan, nan, nan, nan, nan, "unknown")
+    differences = np.sort(np.round(our_figures - their_figures, _DECIMALS))
+    low, high = _interval(differences, 1 - level)
+    ranks = rankdata(np.abs(differences))
+    effect = float((ranks * np.sign(differences)).sum() / ranks.sum())
+    p_value = _signed_rank_p(differences, ranks)
+    # Methods that agree on all of enough splits are a tie: it is not for want of splits.
+    num_signs = np.count_nonzero(differences) or len(common)
+    return Comparison(
+        count=len(common),
+        difference=float(differences.mean()),
+        low=low,
+        high=high,
+        p_value=p_value,
+        p_adjusted=p_value,
+        effect=effect,
+        verdict="too few" if 2 * 0.5**num_signs >= level else _decide(p_value, effect, level),
+    )
+
+
+def compare_all(
+    ours: Mapping[K, Mapping[str, float]],
+    references: Mapping[K, Mapping[str, float]],
+    *,
+    level: float = 0.05,
+) -> dict[K, Comparison]:
+    """Run `compare` for each key of ``ours`` and correct for the number of comparisons (`holm`).
+
+    Comparisons with too few splits count in the family, those without a p-value do not. Whether
+    splits are too few is asked before the correction: a large family may need still more of them.
+
+    Args:
+        ours: Figures by split, for each comparison of the family.
+        references: What each is compared with; further keys are ignored.
+        level: As in `compare`, of adjusted p-values; the intervals are not corrected.
+
+    Raises:
+        InputError: As in `compare`, or a key has no reference.
+    """
+    if missing := [key for key in ours if key not in references]:
+        raise InputError(f"`references` must have every key of `ours`, got none for {missing}.")
+    found = {key: compare(figures, references[key], level=level) for key, figures in ours.items()}
+    adjusted = holm([one.p_value for one in found.values()])
+    for (key, one), p_value in zip([*found.items()], adjusted, strict=True):
+        decided = one.verdict not in ("too few", "unknown")
+        verdict = _decide(p_value, one.effect, level) if decided else one.verdict
+        found[key] = replace(one, p_adjusted=p_value, verdict=verdict)
+    return found
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p-values (Holm, 1979), in the order given.
+
+    The i-th smallest of m is multiplied by m - i + 1, and is at least as large as the one before.
+
+    Args:
+        p_values: From 0 to 1; nan stays nan and does not count.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if (bad := (p < 0) | (p > 1)).any():
+        raise ValueError(f"`p_values` must be numbers from 0 to 1, got {p[bad][0]}.")
+    order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan sorts last
+    factors = np.arange(len(order), 0, -1)
+    adjusted = np.full_like(p, math.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1)
+    return [float(value) for value in adjusted]
+
+
+def auc(scores: ArrayLike, is_positive: ArrayLike) -> float:
+    """Area under the ROC curve: how often a positive scores above a negative; ties count half.
+
+    Args:
+        scores: ``[n]`` numbers; the higher, the surer that it is a positive.
+        is_positive: ``[n]`` booleans.
+
+    Returns:
+        A share in [0, 1]; nan if there are no positives or no negatives.
+    """
+    score, positive = np.asarray(scores), np.asarray(is_positive)
+    if score.ndim != 1 or score.shape != positive.shape:
+        raise ValueError(
+            "`scores` and `is_positive` must be two lists of one length, "
+            f"got shapes {score.shape} and {positive.shape}."
+        )
+    if len(score) and positive.dtype != np.bool_:
+        raise ValueError(f"`is_positive` must be booleans, got {positive.dtype}.")
+    if score.dtype.kind not in "fiu" or np.isnan(score).any():
+        got = "nan" if score.dtype.kind == "f" else score.dtype
+        raise ValueError(f"`scores` must be numbers, got {got}.")
+    num_positive = int(np.count_nonzero(positive))
+    num_pairs = num_positive * (len(score) - num_positive)
+    if num_pairs == 0:
+        return math.nan
+    rank_sum = float(rankdata(score)[positive].sum())
+    return (rank_sum - num_positive * (num_positive + 1) / 2) / num_pairs
+
+
+def _decide(p_value: float, effect: float, level: float) -> Verdict:
+    """The verdict on enough splits; the side is the one the ranks tested, not that of the mean."""
+    if not p_value < level:
+        return "tie"
+    return "better" if effect > 0 else "worse"
+
+
+def _interval(
+    figures: NDArray[np.float64], confidence: float, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of sorted figures; nan for fewer than two."""
+    _check_share(confidence, "confidence")
+    for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
+    count = len(figures)
+    if count < 2:
+        return math.nan, math.nan
+    drawn = np.random.default_rng(seed).integers(count, size=((resamples + 1) // 2, count))
+    # Each draw comes with its mirror image, so that -figures gives the mirrored interval.
+    means = figures[np.concatenate([drawn, count - 1 - drawn])].mean(axis=1)
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _signed_rank_p(differences: NDArray[np.float64], ranks: NDArray[np.float64]) -> float:
+    """Two-sided p-value of the sum of ranks of the positive differences; 1 if all are zero.
+
+    If neither is better, each difference that is not zero has a fair coin for its sign. With so
+    few splits all sums of the coins' ranks can be counted; the normal approximation of tied ranks
+    would call five splits significant.
+    """
+    differs = differences != 0
+    if not differs.any():
+        return 1.0
+    if np.count_nonzero(differs) > _MAX_EXACT:
+        return float(wilcoxon(differences, zero_method="pratt").pvalue)
+    doubled = np.rint(2 * ranks).astype(np.int64)  # ranks of ties may end in a half
+    chance = np.zeros(doubled[differs].sum() + 1)
+    chance[0] = 1.0
+    for rank in doubled[differs]:
+        chance[rank:] += chance[:-rank]
+        chance /= 2
+    found = doubled[differences > 0].sum()
+    return min(1.0, 2 * float(min(chance[: found + 1].sum(), chance[found:].sum())))
+
+
+def _check_share(value: float, name: str) -> None:
+    if not (isinstance(value, int | float) and 0 < value < 1):
+        raise InputError(f"`{name}` must be a number between 0 and 1, got {value!r}.")
+
+
+def _figures(figures: Mapping[Any, float], name: str) -> NDArray[np.float64]:
+    """The values as an array, after a check that each is a finite number."""
+    for key, value in figures.items():
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if isinstance(value, bool) or not (is_number and math.isfinite(value)):
+            raise InputError(f"`{name}` must be finite numbers, got {value!r} for {key!r}.")
+    return np.array([*figures.values()], dtype=np.float64)

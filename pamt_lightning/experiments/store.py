@@ -1,0 +1,130 @@
+"""Results on disk: one JSON line per finished run, only ever added to.
+
+Several processes may work on one folder. A run is claimed by a lock that the system gives back when
+its process dies, however it dies; a line is added whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.experiments.fingerprint import digest
+
+RUNS, CONTEXT = "runs.jsonl", "context.jsonl"
+
+
+class Store:
+    """The results in one folder.
+
+    ``runs.jsonl`` has a line for each run; ``context.jsonl`` has what many of them share (a
+    configuration, an environment), which they name by its key.
+
+    Args:
+        folder: Made if it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._claims = folder / ".claims"
+        try:
+            self._claims.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the folder {folder}: {error.strerror}.") from None
+        self._known: set[str] = set()
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """All runs by their ids; of a run that failed and was then finished, the finished one."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in self._lines(RUNS):
+            old = found.get(row["id"])
+            if old is None or old.get("error") is not None:
+                found[row["id"]] = row
+        return found
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a run."""
+        self._append(RUNS, row)
+
+    def add_context(self, kind: str, content: Mapping[str, Any]) -> str:
+        """Keep something that runs share; returns its key."""
+        key = digest(content)
+        if key not in self._known:
+            self._known |= set(self.context())
+        if key not in self._known:
+            self._append(CONTEXT, {"key": key, "kind": kind, "content": content})
+            self._known.add(key)
+        return key
+
+    def context(self) -> dict[str, Any]:
+        """All that runs share, by key."""
+        return {line["key"]: line["content"] for line in self._lines(CONTEXT)}
+
+    @contextmanager
+    def claim(self, run_id: str) -> Iterator[bool]:
+        """Whether the run is ours to do: no other process is at it, and none has done it."""
+        path = self._claims / f"{run_id}.lock"
+        lock = FileLock(path, blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        try:
+            # Looked at again: it may have been finished between our last look and the lock.
+            row = self.rows().get(run_id)
+            yield row is None or row.get("error") is not None
+        finally:
+            with suppress(OSError):  # Windows does not remove an open file; it is empty anyway
+                path.unlink()
+            lock.release()
+
+    def is_claimed(self, run_id: str) -> bool:
+        """Whether some process is at this run."""
+        path = self._claims / f"{run_id}.lock"
+        if not path.exists():
+            return False
+        try:
+            with FileLock(path, blocking=False):
+                return False
+        except Timeout:
+            return True
+
+    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
+        path = self.folder / name
+        if not path.exists():
+            return
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue  # cut off by a kill or a full disk: that run is done again
+                if isinstance(row, dict) and ("id" in row or "key" in row):
+                    yield row
+
+    def _append(self, name: str, row: Mapping[str, Any]) -> None:
+        path = self.folder / name
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        try:
+            with (
+                FileLock(self._claims / f"{name}.lock"),
+                path.open("ab+") as file,
+            ):
+                size = file.seek(0, os.SEEK_END)
+                if size:
+                    file.seek(size - 1)
+                    if file.read(1) != b"\n":  # what a killed writer left behind
+                        file.write(b"\n")
+                file.write(line.encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}.") from None

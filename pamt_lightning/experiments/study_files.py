@@ -1,0 +1,135 @@
+"""Studies as YAML files: read, checked, and changed by what is typed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pamt_lightning.config_layers import load
+from pamt_lightning.data.registry import get_spec
+from pamt_lightning.errors import InputError
+from pamt_lightning.experiments.outcome import Value
+from pamt_lightning.experiments.seeds import split_seeds
+from pamt_lightning.experiments.study import Study, Sweep
+from pamt_lightning.methods import config_folder, find_method, unknown_method
+
+_KEYS = {
+    *("title", "description", "datasets", "methods", "seeds", "inits", "sweeps", "reference"),
+    *("options", "split_options"),
+}
+_FILES = (".yaml", ".yml")
+
+
+def studies() -> dict[str, Path]:
+    """The studies that come with the package, by name."""
+    return {file.stem: file for file in sorted((config_folder() / "studies").glob("*.yaml"))}
+
+
+def read_study(
+    name: str,
+    *,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: str | None = None,
+    inits: int | None = None,
+    reference: str | None = None,
+) -> Study:
+    """A study by name or file; what is given besides takes the place of what the file says."""
+    path = Path(name) if name.endswith(_FILES) else studies().get(name)
+    if path is None or not path.is_file():
+        known = studies()
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InputError(
+            f"there is no study {name!r}.{hint} Studies: {', '.join(known)}, or a YAML file of "
+            "your own."
+        )
+    content = load(str(path), path)
+    for key in content:
+        if key not in _KEYS:
+            close = difflib.get_close_matches(str(key), _KEYS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"{path} has no key {key!r}.{hint} Keys: {', '.join(sorted(_KEYS))}.")
+    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
+    content |= {key: value for key, value in given.items() if value is not None}
+    try:
+        return _study(path.stem, content, reference)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _study(name: str, content: Mapping[str, Any], reference: str | None) -> Study:
+    method_names = tuple(method_name(value) for value in _texts(content, "methods"))
+    chosen = method_name(str(reference or content.get("reference", method_names[0])))
+    if chosen not in method_names:
+        chosen = method_names[0] if reference is None else chosen
+    if chosen not in method_names:
+        raise InputError(
+            f"`reference` must be one of the methods ({', '.join(method_names)}), got {chosen!r}."
+        )
+    inits = content.get("inits", 1)
+    if isinstance(inits, bool) or not isinstance(inits, int) or inits < 1:
+        raise InputError(f"`inits` must be a whole number of at least 1, got {inits!r}.")
+    options = content.get("options", {})
+    if not isinstance(options, dict):
+        raise InputError(f"`options` must hold options and their values, got {options!r}.")
+    return Study(
+        name=name,
+        title=str(content.get("title", name)),
+        description=" ".join(str(content.get("description", "")).split()),
+        datasets=tuple(dataset_name(value) for value in _texts(content, "datasets")),
+        methods=method_names,
+        splits=split_seeds(content.get("seeds", "test20")),
+        inits=tuple(range(inits)),
+        sweeps=tuple(_sweep(value) for value in content.get("sweeps", ())),
+        reference=chosen,
+        options=options,
+        split_options=tuple(_texts(content, "split_options", needed=False)),
+    )
+
+
+def dataset_name(value: str) -> str:
+    """The name of a data set as the registry writes it, or a config file."""
+    if value.endswith(_FILES):
+        if not Path(value).is_file():
+            raise InputError(f"there is no config file {value}.")
+        return value
+    return get_spec(value).name
+
+
+def method_name(value: str) -> str:
+    """The name of a method as `pamt methods` writes it, or a config file."""
+    if value.endswith(_FILES):
+        if not Path(value).is_file():
+            raise InputError(f"there is no config file {value}.")
+        return value
+    method = find_method(value)
+    if method is None:
+        raise unknown_method(value)
+    return method.name
+
+
+def _texts(content: Mapping[str, Any], key: str, needed: bool = True) -> list[str]:
+    value = content.get(key, [])
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, (list, tuple)) or (needed and not found):
+        raise InputError(f"`{key}` must be a list of names, got {value!r}.")
+    names = [str(name) for name in found]
+    if len(set(names)) < len(names):
+        raise InputError(f"`{key}` must name each once, got {', '.join(names)}.")
+    return names
+
+
+def _sweep(value: Any) -> Sweep:
+    if not isinstance(value, dict) or not {"option", "values"} <= set(value):
+        raise InputError(f"a sweep needs `option` and `values`, got {value!r}.")
+    if unknown := set(value) - {"option", "values", "symbol"}:
+        raise InputError(f"a sweep has no key {unknown.pop()!r}: option, values, symbol.")
+    values: list[Value] = value["values"]
+    if not isinstance(values, list) or not values:
+        raise InputError(f"`values` of the sweep of {value['option']} must be a list.")
+    if len(set(map(repr, values))) < len(values):
+        raise InputError(f"`values` of the sweep of {value['option']} must name each once.")
+    return Sweep(str(value["option"]), tuple(values), str(value.get("symbol", "")))

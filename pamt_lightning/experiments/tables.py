@@ -1,0 +1,249 @@
+"""The tables of a study, as text in fields; `markdown` and `html_report` set them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pamt_lightning.experiments.analysis import METRIC, Analysis, splits_of
+from pamt_lightning.experiments.fields import (
+    Entry,
+    auc_field,
+    comparison_field,
+    comparison_fields,
+    cost_field,
+    figure_field,
+)
+from pamt_lightning.experiments.study import Sweep
+from pamt_lightning.experiments.wording import (
+    bold_note,
+    comparison_notes,
+    design,
+    difference_label,
+    metric_label,
+    name_of,
+    point,
+    row_name,
+)
+
+EDGE_METRICS = {
+    "mask_auc_planted": "mask, planted edges",
+    "mask_auc_original": "mask, original edges",
+    "feature_auc_planted": "attributes, planted edges",
+    "feature_auc_original": "attributes, original edges",
+}
+
+MISSING = "What is missing"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        caption: What it shows.
+        header: Heading of each column; the first column names the row.
+        rows: Name and fields of each row.
+        notes: What a reader must know.
+    """
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, its tables, and what holds for all of them."""
+
+    title: str
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...] = ()
+
+
+def sections(analysis: Analysis) -> list[Section]:
+    """All tables of a study, in the order in which they are read."""
+    study = analysis.study
+    bold = (bold_note(analysis),)
+    found: list[Section] = []
+    if not study.sweeps:
+        found += [
+            Section("Results", (results_table(analysis),), bold),
+            Section(
+                f"Compared with {study.reference}",
+                comparison_tables(analysis),
+                comparison_notes(analysis, None),
+            ),
+        ]
+    for sweep in study.sweeps:
+        name = name_of(sweep)
+        found += [
+            Section(f"Results by {name}", sweep_tables(analysis, sweep), bold),
+            Section(
+                f"Compared with {study.reference}, by {name}",
+                sweep_comparison_tables(analysis, sweep),
+                comparison_notes(analysis, sweep.option),
+            ),
+        ]
+    guess = "0.5 is guessing, 1 tells them all. Planted: moved there as structure noise."
+    found += [
+        Section("Which edges join two classes", edge_tables(analysis), (guess,)),
+        Section("Time", (cost_table(analysis),)),
+        Section(MISSING, (gaps_table(analysis),)),
+    ]
+    return [section for section in found if section.tables]
+
+
+def results_table(analysis: Analysis) -> Table:
+    """Methods × data sets: mean, spread, interval, the paper's mean, and what is missing."""
+    study = analysis.study
+    papers = analysis.metric == METRIC
+    paper = "; in round brackets the paper's mean, on random splits of its own" if papers else ""
+    return Table(
+        f"{metric_label(analysis.metric)}, mean ± standard deviation over {design(analysis)}; "
+        f"in square brackets the 95 % bootstrap interval of the mean{paper}.",
+        ("method", *study.datasets),
+        tuple(
+            (
+                method,
+                tuple(
+                    figure_field(analysis, analysis.result(dataset, method), papers)
+                    for dataset in study.datasets
+                ),
+            )
+            for method in study.methods
+        ),
+    )
+
+
+def comparison_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """One table for each data set: every method minus the reference on the same splits."""
+    study = analysis.study
+    header = ("method", "splits", "difference", "95 % interval", "adjusted p", "effect", "verdict")
+    tables = (
+        Table(
+            f"{dataset}: {difference_label(analysis)}.",
+            header,
+            tuple(
+                (method, comparison_fields(result.comparison, result.gap))
+                for method in study.methods
+                if (result := analysis.result(dataset, method)).comparison is not None
+            ),
+        )
+        for dataset in study.datasets
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def sweep_tables(analysis: Analysis, sweep: Sweep) -> tuple[Table, ...]:
+    """One table for each data set: methods × values of the swept option."""
+    label = metric_label(analysis.metric)
+    return tuple(
+        Table(
+            f"{dataset}: {label[:1].lower()}{label[1:]} by {name_of(sweep)}, mean ± standard "
+            f"deviation over {design(analysis)}; in square brackets the 95 % bootstrap interval "
+            "of the mean.",
+            ("method", *(point(sweep, value) for value in sweep.values)),
+            tuple(
+                (
+                    method,
+                    tuple(
+                        figure_field(
+                            analysis, analysis.result(dataset, method, sweep.option, value)
+                        )
+                        for value in sweep.values
+                    ),
+                )
+                for method in analysis.study.methods
+            ),
+        )
+        for dataset in analysis.study.datasets
+    )
+
+
+def sweep_comparison_tables(analysis: Analysis, sweep: Sweep) -> tuple[Table, ...]:
+    """One table for each data set: every method minus the reference at each value."""
+    study = analysis.study
+    others = [method for method in study.methods if method != study.reference]
+    if not others or study.reference not in study.methods:
+        return ()
+    return tuple(
+        Table(
+            f"{dataset}: {difference_label(analysis)}, by {name_of(sweep)}; with 95 % interval, "
+            "adjusted p, effect (r) and verdict.",
+            ("method", *(point(sweep, value) for value in sweep.values)),
+            tuple(
+                (
+                    method,
+                    tuple(
+                        comparison_field(analysis.result(dataset, method, sweep.option, value))
+                        for value in sweep.values
+                    ),
+                )
+                for method in others
+            ),
+        )
+        for dataset in study.datasets
+    )
+
+
+def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """How well mask and attributes tell edges between classes from those within, by data set."""
+    names = [
+        name
+        for name in EDGE_METRICS
+        if any(math.isfinite(run.metrics.get(name, math.nan)) for run in analysis.outcomes)
+    ]
+    rows: dict[str, list[tuple[str, tuple[Entry, ...]]]] = {}
+    for cell, result in analysis.results.items():
+        runs = [run for run in analysis.outcomes if run.cell == cell]
+        figures = [splits_of(runs, cell, name).values() for name in names]
+        if any(figures):
+            fields = (
+                figure_field(analysis, result),
+                *(auc_field(values, result) for values in figures),
+            )
+            rows.setdefault(cell.dataset, []).append((row_name(analysis, cell), fields))
+    label = metric_label(analysis.metric)
+    label = label[:1].lower() + label[1:]
+    return tuple(
+        Table(
+            f"{dataset}: {label}, and the area under the ROC curve with which the final mask, or "
+            "the plain cosine of the attributes, tells edges between two classes from edges within "
+            "one; mean ± standard deviation over the splits.",
+            ("method", label, *(EDGE_METRICS[name] for name in names)),
+            tuple(found),
+        )
+        for dataset, found in rows.items()
+    )
+
+
+def cost_table(analysis: Analysis) -> Table:
+    """Methods × data sets: medians of seconds and epochs over all finished runs."""
+    study = analysis.study
+    swept = ", over all values of the swept options" if study.sweeps else ""
+    return Table(
+        f"Median seconds of training and median number of epochs of a run{swept}.",
+        ("method", *study.datasets),
+        tuple(
+            (method, tuple(cost_field(analysis, dataset, method) for dataset in study.datasets))
+            for method in study.methods
+        ),
+    )
+
+
+def gaps_table(analysis: Analysis) -> Table:
+    """What is not as the study asks, and why; without rows if nothing is missing."""
+    rows = []
+    for cell, result in analysis.results.items():
+        if result.gap:
+            whys = [f"{count} × {' '.join(error.split())}" for error, count in result.errors]
+            fields = (Entry((cell.dataset,)), Entry(note=result.gap), Entry(("; ".join(whys),)))
+            rows.append((row_name(analysis, cell), fields))
+    caption = "Cells with other runs than the study asks for."
+    if not rows:
+        caption = "Nothing: all runs that the study asks for are there."
+    note = f"{analysis.foreign} runs count for no cell of the study; only runs.csv has them."
+    notes = (note,) if analysis.foreign else ()
+    return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), notes)

@@ -1,0 +1,128 @@
+"""How figures, options and caveats are worded, alike in tables, plots and reports."""
+
+from __future__ import annotations
+
+import math
+
+from pamt_lightning.experiments.analysis import LEVEL, METRIC, Analysis
+from pamt_lightning.experiments.outcome import Cell, Value
+from pamt_lightning.experiments.study import Sweep
+
+NONE = "–"
+
+VERDICTS = {
+    "better": "better",
+    "worse": "worse",
+    "tie": "tie",
+    "too few": "too few splits",
+    "unknown": "no common splits",
+}
+
+
+def metric_label(metric: str) -> str:
+    """A metric as it is written above a table and on an axis."""
+    return "Test accuracy in %" if metric == METRIC else f"{metric} in %"
+
+
+def difference_label(analysis: Analysis) -> str:
+    """What a comparison with the reference shows."""
+    label = metric_label(analysis.metric).removesuffix(" in %")
+    label = label[:1].lower() + label[1:]
+    return f"{label} minus that of {analysis.study.reference} on the same splits, in points"
+
+
+def name_of(sweep: Sweep) -> str:
+    """A swept option, with its symbol if it has one."""
+    return f"{sweep.symbol} ({sweep.option})" if sweep.symbol else sweep.option
+
+
+def point(sweep: Sweep, value: Value) -> str:
+    """A value of a swept option, such as ``K = 10``."""
+    return f"{sweep.symbol or sweep.option.rsplit('.', 1)[-1]} = {value_text(value)}"
+
+
+def value_text(value: Value) -> str:
+    """A value as it is written in YAML."""
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def row_name(analysis: Analysis, cell: Cell) -> str:
+    """The method, and the value of the swept option if there is one."""
+    for sweep in analysis.study.sweeps:
+        if sweep.option == cell.option:
+            return f"{cell.method}, {point(sweep, cell.value)}"
+    return cell.method
+
+
+def percent(share: float) -> str:
+    """A share in percent: 0.8505 -> '85.05'."""
+    return NONE if math.isnan(share) else f"{100 * share:.2f}"
+
+
+def points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign: -0.0123 -> '−1.23'."""
+    return signed(100 * share)
+
+
+def signed(number: float, digits: int = 2) -> str:
+    """A number with its sign, the minus a true one; zero has none."""
+    if math.isnan(number):
+        return NONE
+    text = f"{number:+.{digits}f}".replace("-", "−")
+    return text if any(digit in text for digit in "123456789") else text[1:]
+
+
+def p_text(p_value: float) -> str:
+    """A p-value: '0.012', or '< 0.001'."""
+    if math.isnan(p_value):
+        return NONE
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def design(analysis: Analysis) -> str:
+    """The number of splits and initialisations, in words."""
+    splits, inits = len(analysis.study.splits), len(analysis.study.inits)
+    text = f"{splits} split{'' if splits == 1 else 's'}"
+    return text if inits == 1 else f"{text}, each averaged over {inits} initialisations"
+
+
+def bold_note(analysis: Analysis) -> str:
+    """What bold means."""
+    reference = analysis.study.reference
+    return (
+        f"Bold: shown to be better than {reference} by the paired comparison, and {reference} "
+        "itself only where it was shown to be better than all others. A larger mean alone is "
+        "never bold."
+    )
+
+
+def comparison_notes(analysis: Analysis, option: str | None) -> tuple[str, ...]:
+    """What the columns of a comparison mean, and whether it could have shown anything.
+
+    Args:
+        analysis: The study.
+        option: The swept option of the comparisons; none outside a sweep.
+    """
+    families: dict[str, list[int]] = {}
+    for cell, result in analysis.results.items():
+        found = result.comparison
+        if found is not None and cell.option == option and not math.isnan(found.p_value):
+            table = "the study" if option is None else cell.dataset
+            families.setdefault(table, []).append(found.count)
+    sizes = ", ".join(f"{len(counts)} of {table}" for table, counts in families.items())
+    notes = [
+        "Adjusted p: two-sided Wilcoxon signed-rank test, after Holm's correction for all "
+        f"comparisons{' of a table' if option else ''} ({sizes or 'none'}); the intervals are not "
+        "corrected. Effect: rank-biserial correlation, 1 if the method wins on all splits, −1 if "
+        f"on none. Verdict: better or worse if the adjusted p is below {LEVEL}; tie: no difference "
+        "was shown, which does not mean that there is none."
+    ]
+    for table, counts in families.items():
+        if len(counts) * 2 * 0.5 ** max(counts) >= LEVEL:
+            notes.append(
+                f"With {len(counts)} comparisons and {max(counts)} splits no adjusted p of {table} "
+                f"can be below {LEVEL}: its ties are for want of splits."
+            )
+    return tuple(notes)
