@@ -24,7 +24,8 @@ from pamt_lightning.experiments.runner import Runner, Tally, check_jobs
 from pamt_lightning.experiments.seeds import split_seeds
 from pamt_lightning.experiments.store import Store
 from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.study_files import method_name, read_study, studies
+from pamt_lightning.experiments.study_files import check_inits, read_study, studies
+from pamt_lightning.methods import find_method
 from pamt_lightning.runs import write_whole
 
 FOLDER = "lightning_logs/studies"
@@ -87,6 +88,9 @@ def run_study(argv: Sequence[str]) -> int:
         )
         for name in options.studies
     ]
+    for study in chosen:
+        named = (*study.options, *study.split_options, *(sweep.option for sweep in study.sweeps))
+        refuse("pamt study", [f"--{name}" for name in named], FIXED)
     jobs = check_jobs(options.jobs, options.threads)
     runs = _expanded(chosen, options.threads)
     store = Store(Path(options.folder))
@@ -126,7 +130,7 @@ def run_bench(argv: Sequence[str]) -> int:
         datasets=(cell.dataset,),
         methods=(cell.method,),
         splits=split_seeds(options.seeds),
-        inits=tuple(range(options.inits or 1)),
+        inits=tuple(range(check_inits(1 if options.inits is None else options.inits))),
         reference=cell.method,
     )
     runs = expand_cells([(cell, rest)], study, configure, options.threads)
@@ -231,7 +235,7 @@ def _dataset_of(config: dict[str, Any]) -> str:
 
 
 def _method_of(config: dict[str, Any], args: list[str]) -> str:
-    named = option_value(args, "--model")
-    if named is not None and not named.startswith("{"):
-        return method_name(named)
+    method = find_method(option_value(args, "--model") or "")
+    if method is not None:
+        return method.name
     return str(config["model"]["class_path"]).rpartition(".")[2].removesuffix("Module")

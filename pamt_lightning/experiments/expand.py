@@ -52,7 +52,12 @@ def expand_cells(
     cells: Iterable[tuple[Cell, list[str]]], study: Study, configure: Configure, threads: int
 ) -> list[Run]:
     """The runs of some cells, each with its own arguments, on the splits of the study."""
-    known = [(cell, args, _configuration(configure(args), threads)) for cell, args in cells]
+    by_number = option_args(dict.fromkeys(study.split_options, 0))
+    known = []
+    for cell, args in cells:
+        if by_number:
+            configure([*args, *by_number])  # a wrong one is told now, not by every run
+        known.append((cell, args, _configuration(configure(args), threads)))
     runs = []
     for number, split in enumerate(study.splits):
         by_split = dict.fromkeys(study.split_options, number)

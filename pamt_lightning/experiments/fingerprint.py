@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,20 +94,22 @@ def code_version(class_path: str) -> str:
         module = waiting.pop()
         if module not in found:
             tree = _tree(module)
-            found[module] = hashlib.sha256(ast.dump(_bare(tree)).encode()).hexdigest()
+            found[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
             waiting += _imported(tree)
     return digest(found)
 
 
-def _tree(module: str) -> ast.Module:
+def _source(module: str) -> str:
     spec = find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return ast.Module([], [])
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def _bare(tree: ast.Module) -> ast.Module:
-    """Without docstrings; comments are gone already."""
+@cache
+def _tree(module: str) -> ast.Module:
+    """The source of a module without docstrings; a tree has no comments anyway."""
+    tree = ast.parse(_source(module))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr):

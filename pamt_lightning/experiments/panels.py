@@ -10,7 +10,7 @@ import numpy as np
 
 from pamt_lightning.experiments.analysis import METRIC, Analysis, Result
 from pamt_lightning.experiments.paper import paper_figure
-from pamt_lightning.experiments.wording import VERDICTS, metric_label, signed
+from pamt_lightning.experiments.wording import VERDICTS, metric_label, short_name, signed
 
 # Of the colours of Okabe and Ito, which all eyes tell apart.
 EMPHASIS, BLUE, GREEN = "#d55e00", "#0072b2", "#009e73"
@@ -119,7 +119,7 @@ def grid(datasets: Sequence[str], columns: int, height: float, **options: Any) -
     for axes in panels[len(datasets) :]:
         axes.set_axis_off()
     for axes, dataset in zip(panels, datasets, strict=False):
-        axes.set_title(dataset)
+        axes.set_title(short_name(dataset))
     return figure, list(panels[: len(datasets)])
 
 
@@ -132,7 +132,7 @@ def _span(mean: float, low: float, high: float) -> Span:
 def _rows(datasets: Sequence[str], methods: Sequence[str], label: str) -> tuple[Any, Any]:
     columns = min(len(datasets), _MOST_COLUMNS)
     figure, panels = grid(datasets, columns, _ROW * len(methods) + 1.0, sharey=True)
-    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].set_yticks(range(len(methods)), [short_name(method) for method in methods])
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     for axes in panels:
         axes.grid(True)
@@ -172,7 +172,8 @@ def _mark(
     style = {"color": colour, "mfc": face, "mew": 0.8, "zorder": 4 if filled else 3}
     side = _side(axes, span.mean)
     if not side:
-        axes.plot([span.low, span.high], [row, row], color=colour, lw=1.2, zorder=2)
+        if span.low < span.high:  # the paper's have no interval
+            axes.plot([span.low, span.high], [row, row], color=colour, lw=1.2, zorder=2)
         axes.plot(span.mean, row, marker, ms=4.2, **style)
         return
     edge, align = (left, "left") if side < 0 else (right, "right")

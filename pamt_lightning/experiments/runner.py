@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from pamt_lightning.experiments.expand import Run
 from pamt_lightning.experiments.store import Store
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_WORKER = ("-m", "pamt_lightning.experiments.worker")
 _LOOK_AGAIN = 2.0  # seconds between looks at runs that another process is at
 
 
@@ -113,12 +115,13 @@ class Runner:
             disable=True if self.quiet else None,
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
         ) as bar:
-            self._work(waiting, tally, clock, bar, watch)
+            self._work(waiting, retry, tally, clock, bar, watch)
         return tally
 
     def _work(
         self,
         waiting: list[Run],
+        retry: bool,
         tally: Tally,
         clock: _Clock,
         bar: tqdm[Any],
@@ -135,13 +138,16 @@ class Runner:
             while queued and len(busy) < self.jobs:
                 run = queued.pop()
                 worker = self._idle(busy)
-                worker.give(run)
+                worker.give(run, retry)
                 busy[worker] = run
             worker, answer = self._answers.get()
+            if worker not in busy:  # the process died between two runs
+                continue
             run = busy.pop(worker)
-            if answer is None:  # the process died under the run: out of memory, most likely
+            if answer is None:  # the process died under the run
                 self._workers.remove(worker)
                 answer = self._died(run, worker.exit_code())
+                worker.stop()
             if answer["status"] == "elsewhere":
                 elsewhere.append(run)
                 continue
@@ -160,31 +166,36 @@ class Runner:
         rows = self.store.rows()
         ours, theirs = [], []
         for run in runs:
-            if (row := rows.get(run.run_id)) is not None:
+            if self.store.is_claimed(run.run_id):
+                theirs.append(run)
+            elif (row := rows.get(run.run_id)) is not None:
                 tally.known += 1
                 if row.get("error") is not None:
                     tally.failed[run.run_id] = str(row["error"])
                 bar.update(1)
-            elif self.store.is_claimed(run.run_id):
-                theirs.append(run)
             else:
                 ours.append(run)
         return ours, theirs
 
     def _idle(self, busy: dict[_Worker, Run]) -> _Worker:
-        for worker in self._workers:
+        for worker in list(self._workers):
             if worker not in busy:
-                return worker
+                if worker.is_alive():
+                    return worker
+                self._workers.remove(worker)
+                worker.stop()
         worker = _Worker(self.store, self.threads, self._answers)
         self._workers.append(worker)
         return worker
 
-    def _died(self, run: Run, code: int | None) -> dict[str, Any]:
-        how = f"signal {-code}" if code is not None and code < 0 else f"code {code}"
-        error = f"its process ended with {how}, which often means that memory was short."
-        with self.store.claim(run.run_id) as ours:
-            if ours:
-                self.store.add(describe(run) | {"config": "", "error": error})
+    def _died(self, run: Run, code: int) -> dict[str, Any]:
+        short = ", which often means that memory was short" if code == -signal.SIGKILL else ""
+        how = f"signal {-code}" if code < 0 else f"code {code}"
+        error = f"its process ended with {how}{short}."
+        with self.store.claim(run.run_id, retry=True) as ours:
+            if not ours:  # another process has taken it over
+                return {"status": "elsewhere"}
+            self.store.add(describe(run) | {"config": "", "error": error})
         return {"status": "failed", "error": error}
 
 
@@ -207,7 +218,7 @@ class _Worker:
     """A process that does runs; `worker.main` is its other end."""
 
     def __init__(self, store: Store, threads: int, answers: queue.Queue[Any]) -> None:
-        command = [sys.executable, "-m", "pamt_lightning.experiments.worker", str(store.folder)]
+        command = [sys.executable, *_WORKER, str(store.folder)]
         env = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
         self._process = subprocess.Popen(
             command,
@@ -218,20 +229,29 @@ class _Worker:
             env=env,
             start_new_session=True,  # Ctrl-C is the parent's to answer
         )
-        threading.Thread(target=self._listen, args=(answers,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(answers,), daemon=True)
+        self._listener.start()
 
-    def give(self, run: Run) -> None:
+    def give(self, run: Run, retry: bool) -> None:
         assert self._process.stdin is not None
-        job = json.dumps(describe(run) | {"config": dict(run.config)})
+        job = json.dumps(describe(run) | {"config": dict(run.config), "retry": retry})
         with suppress(BrokenPipeError):  # it died; the end of its output says so
             print(job, file=self._process.stdin, flush=True)
 
-    def exit_code(self) -> int | None:
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def exit_code(self) -> int:
         return self._process.wait()
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._listener.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # what it had no time to read
+                    pipe.close()
 
     def _listen(self, answers: queue.Queue[Any]) -> None:
         assert self._process.stdout is not None

@@ -29,9 +29,10 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
                 )
             return tuple(f"{kind}{number}" for number in range(count))
         value = [part for part in re.split(r"[,\s]+", value) if part]
-    seeds = tuple(str(seed) for seed in ([value] if isinstance(value, int) else value))
-    if not seeds:
-        raise InputError("`seeds` must name at least one split seed, got none.")
+    listed = [value] if isinstance(value, int) else value
+    if not isinstance(listed, (list, tuple)) or not listed:
+        raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")
+    seeds = tuple(str(seed) for seed in listed)
     numbers = [resolve_split_seed(seed) for seed in seeds]
     if len(set(numbers)) < len(numbers):
         double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)

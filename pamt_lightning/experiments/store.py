@@ -7,6 +7,7 @@ its process dies, however it dies; a line is added whole or not at all.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,7 +44,7 @@ class Store:
     def rows(self) -> dict[str, dict[str, Any]]:
         """All runs by their ids; of a run that failed and was then finished, the finished one."""
         found: dict[str, dict[str, Any]] = {}
-        for row in self._lines(RUNS):
+        for row in self._lines(RUNS, "id"):
             old = found.get(row["id"])
             if old is None or old.get("error") is not None:
                 found[row["id"]] = row
@@ -65,11 +66,16 @@ class Store:
 
     def context(self) -> dict[str, Any]:
         """All that runs share, by key."""
-        return {line["key"]: line["content"] for line in self._lines(CONTEXT)}
+        return {line["key"]: line.get("content") for line in self._lines(CONTEXT, "key")}
 
     @contextmanager
-    def claim(self, run_id: str) -> Iterator[bool]:
-        """Whether the run is ours to do: no other process is at it, and none has done it."""
+    def claim(self, run_id: str, *, retry: bool = False) -> Iterator[bool]:
+        """Whether the run is ours to do: no other process is at it, and none has done it.
+
+        Args:
+            run_id: The run.
+            retry: Whether a run that failed counts as not done.
+        """
         path = self._claims / f"{run_id}.lock"
         lock = FileLock(path, blocking=False)
         try:
@@ -80,7 +86,7 @@ class Store:
         try:
             # Looked at again: it may have been finished between our last look and the lock.
             row = self.rows().get(run_id)
-            yield row is None or row.get("error") is not None
+            yield row is None or (retry and row.get("error") is not None)
         finally:
             with suppress(OSError):  # Windows does not remove an open file; it is empty anyway
                 path.unlink()
@@ -97,7 +103,7 @@ class Store:
         except Timeout:
             return True
 
-    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
+    def _lines(self, name: str, key: str) -> Iterator[dict[str, Any]]:
         path = self.folder / name
         if not path.exists():
             return
@@ -107,12 +113,12 @@ class Store:
                     row = json.loads(line)
                 except ValueError:
                     continue  # cut off by a kill or a full disk: that run is done again
-                if isinstance(row, dict) and ("id" in row or "key" in row):
+                if isinstance(row, dict) and isinstance(row.get(key), str):
                     yield row
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         path = self.folder / name
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        line = json.dumps(_finite(row), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         try:
             with (
                 FileLock(self._claims / f"{name}.lock"),
@@ -128,3 +134,12 @@ class Store:
                 os.fsync(file.fileno())
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}.") from None
+
+
+def _finite(value: Any) -> Any:
+    """With infinity as a word, as an option may have it: JSON has no number for it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,39 +55,50 @@ def read_study(
     given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
     content |= {key: value for key, value in given.items() if value is not None}
     try:
-        return _study(path.stem, content, reference)
+        return _study(path.stem, content, reference, others=methods is not None)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _study(name: str, content: Mapping[str, Any], reference: str | None) -> Study:
-    method_names = tuple(method_name(value) for value in _texts(content, "methods"))
+def _study(name: str, content: Mapping[str, Any], reference: str | None, *, others: bool) -> Study:
+    """The study; with ``others`` the methods are not those that the file's reference is from."""
+    method_names = _names(content, "methods", method_name)
     chosen = method_name(str(reference or content.get("reference", method_names[0])))
     if chosen not in method_names:
-        chosen = method_names[0] if reference is None else chosen
-    if chosen not in method_names:
-        raise InputError(
-            f"`reference` must be one of the methods ({', '.join(method_names)}), got {chosen!r}."
-        )
-    inits = content.get("inits", 1)
-    if isinstance(inits, bool) or not isinstance(inits, int) or inits < 1:
-        raise InputError(f"`inits` must be a whole number of at least 1, got {inits!r}.")
+        if reference is not None or not others:
+            raise InputError(
+                f"`reference` must be one of the methods ({', '.join(method_names)}), "
+                f"got {chosen!r}."
+            )
+        chosen = method_names[0]
     options = content.get("options", {})
     if not isinstance(options, dict):
         raise InputError(f"`options` must hold options and their values, got {options!r}.")
+    sweeps = content.get("sweeps", [])
+    if not isinstance(sweeps, list):
+        raise InputError(f"`sweeps` must be a list, got {sweeps!r}.")
+    swept = tuple(_sweep(value) for value in sweeps)
+    _check_once("sweeps", [sweep.option for sweep in swept])
     return Study(
         name=name,
         title=str(content.get("title", name)),
         description=" ".join(str(content.get("description", "")).split()),
-        datasets=tuple(dataset_name(value) for value in _texts(content, "datasets")),
+        datasets=_names(content, "datasets", dataset_name),
         methods=method_names,
         splits=split_seeds(content.get("seeds", "test20")),
-        inits=tuple(range(inits)),
-        sweeps=tuple(_sweep(value) for value in content.get("sweeps", ())),
+        inits=tuple(range(check_inits(content.get("inits", 1)))),
+        sweeps=swept,
         reference=chosen,
         options=options,
-        split_options=tuple(_texts(content, "split_options", needed=False)),
+        split_options=_names(content, "split_options", str, needed=False),
     )
+
+
+def check_inits(inits: Any) -> int:
+    """How many initialisations there are to be."""
+    if isinstance(inits, bool) or not isinstance(inits, int) or inits < 1:
+        raise InputError(f"`inits` must be a whole number of at least 1, got {inits!r}.")
+    return inits
 
 
 def dataset_name(value: str) -> str:
@@ -111,15 +122,21 @@ def method_name(value: str) -> str:
     return method.name
 
 
-def _texts(content: Mapping[str, Any], key: str, needed: bool = True) -> list[str]:
+def _names(
+    content: Mapping[str, Any], key: str, spelled: Callable[[str], str], needed: bool = True
+) -> tuple[str, ...]:
     value = content.get(key, [])
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, (list, tuple)) or (needed and not found):
         raise InputError(f"`{key}` must be a list of names, got {value!r}.")
-    names = [str(name) for name in found]
-    if len(set(names)) < len(names):
-        raise InputError(f"`{key}` must name each once, got {', '.join(names)}.")
+    names = tuple(spelled(str(name)) for name in found)
+    _check_once(key, names)
     return names
+
+
+def _check_once(key: str, names: Sequence[Value]) -> None:
+    if len(set(names)) < len(names):
+        raise InputError(f"`{key}` must name each once, got {', '.join(map(str, names))}.")
 
 
 def _sweep(value: Any) -> Sweep:
@@ -130,6 +147,7 @@ def _sweep(value: Any) -> Sweep:
     values: list[Value] = value["values"]
     if not isinstance(values, list) or not values:
         raise InputError(f"`values` of the sweep of {value['option']} must be a list.")
-    if len(set(map(repr, values))) < len(values):
-        raise InputError(f"`values` of the sweep of {value['option']} must name each once.")
+    if any(isinstance(each, (list, dict)) for each in values):
+        raise InputError(f"`values` of the sweep of {value['option']} must be numbers or words.")
+    _check_once(f"values` of the sweep of `{value['option']}", values)
     return Sweep(str(value["option"]), tuple(values), str(value.get("symbol", "")))

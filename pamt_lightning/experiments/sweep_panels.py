@@ -22,7 +22,7 @@ from pamt_lightning.experiments.panels import (
     mean_of,
 )
 from pamt_lightning.experiments.study import Study, Sweep
-from pamt_lightning.experiments.wording import metric_label, value_text
+from pamt_lightning.experiments.wording import metric_label, short_name, value_text
 
 # Okabe and Ito without yellow, which is too light on white, and without that of the reference.
 _COLOURS = (BLUE, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
@@ -168,7 +168,7 @@ def _label(
 def _name(axes: Any, method: str, look: _Look, x: float) -> Any:
     weight = "bold" if look.chosen else "normal"
     return axes.text(
-        x, 0.5, method, transform=axes.transAxes, va="center", fontsize=6.5, color=INK,
+        x, 0.5, short_name(method), transform=axes.transAxes, va="center", fontsize=6.5, color=INK,
         weight=weight,
     )  # fmt: skip
 

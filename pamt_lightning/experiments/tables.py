@@ -65,7 +65,8 @@ class Section:
 def sections(analysis: Analysis) -> list[Section]:
     """All tables of a study, in the order in which they are read."""
     study = analysis.study
-    bold = (bold_note(analysis),)
+    compared = any(result.comparison for result in analysis.results.values())
+    bold = (bold_note(analysis),) if compared else ()
     found: list[Section] = []
     if not study.sweeps:
         found += [
@@ -244,6 +245,6 @@ def gaps_table(analysis: Analysis) -> Table:
     caption = "Cells with other runs than the study asks for."
     if not rows:
         caption = "Nothing: all runs that the study asks for are there."
-    note = f"{analysis.foreign} runs count for no cell of the study; only runs.csv has them."
+    note = f"Runs that count for no cell of the study, in runs.csv only: {analysis.foreign}."
     notes = (note,) if analysis.foreign else ()
     return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), notes)

@@ -9,6 +9,7 @@ from pamt_lightning.experiments.outcome import Cell, Value
 from pamt_lightning.experiments.study import Sweep
 
 NONE = "–"
+_LONGEST_NAME = 22
 
 VERDICTS = {
     "better": "better",
@@ -54,6 +55,11 @@ def row_name(analysis: Analysis, cell: Cell) -> str:
         if sweep.option == cell.option:
             return f"{cell.method}, {point(sweep, cell.value)}"
     return cell.method
+
+
+def short_name(name: str) -> str:
+    """A name that fits beside a plot; the end of a long one, as that of a file, tells more."""
+    return name if len(name) <= _LONGEST_NAME else "…" + name[1 - _LONGEST_NAME :]
 
 
 def percent(share: float) -> str:

@@ -7,6 +7,7 @@ output; whatever else a run prints goes nowhere. If the parent dies, input ends 
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import sys
@@ -35,13 +36,14 @@ def main(folder: str) -> None:
     store = Store(Path(folder))
     warnings.filterwarnings("ignore")
     while (job := jobs.get()) is not _END:
-        busy.set()
-        print(json.dumps(_do(job, store)), file=answers, flush=True)
-        busy.clear()
+        answer = _do(job, store)
+        busy.clear()  # before the answer, which the next job may follow at once
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _listen(stream: IO[str], jobs: queue.Queue[Any], busy: threading.Event) -> None:
     for line in stream:
+        busy.set()
         jobs.put(json.loads(line))
     jobs.put(_END)
     if busy.is_set():
@@ -50,7 +52,7 @@ def _listen(stream: IO[str], jobs: queue.Queue[Any], busy: threading.Event) -> N
 
 def _do(job: dict[str, Any], store: Store) -> dict[str, Any]:
     """Do a run unless another process has done it or is at it; the answer for the parent."""
-    with store.claim(job["id"]) as ours:
+    with store.claim(job["id"], retry=job.pop("retry", False)) as ours:
         if not ours:
             return {"id": job["id"], "status": "elsewhere"}
         started = time.monotonic()
@@ -81,14 +83,14 @@ def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
 
     silence()
     with plain_errors():
-        cli = PamtCLI("fit", args, leaves_files=False)
+        # A config may say not to test; a run that was not tested is of no use here.
+        cli = PamtCLI("fit", [*args, "--test_after_fit", "true"], leaves_files=False)
     record = cli.record
     names = ("val_acc", "val_loss", "epochs", "best_epoch", "seconds", "structure_noise")
     figures = {name: record[name] for name in names} | record["test_metrics"]
     figures |= bad_edge_metrics(cli.model, cli.datamodule)
     metrics = {name: float(value) for name, value in figures.items() if value is not None}
-    # A nan is no figure, and no JSON either.
-    metrics = {name: value for name, value in metrics.items() if value == value}
+    metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
     facts = {name: record[name] for name in ("tested_on", "data_hashes", "environment")}
     return metrics, facts
 

@@ -75,6 +75,8 @@ class PAMTModule(SoftLabelModule):
         pretrain_weight_decay: The L2 term during pretraining.
         mask: Whether edges are weighted at all; off, labels are propagated over Â, and without
             refresh this is PTS, to the bit if the other values are those of PTS.
+        mask_from: First epoch with a mask; until then f_θ learns from labels propagated over Â,
+            which takes the place of pretraining. 0 is the paper's way: pretrain, then mask.
         representation: What H in Eq. 5 is: the MLP's probabilities, these with rows of length one,
             or its raw output.
         mask_temperature: Divides the MLP's output before the mask's softmax; above 1 softens it.
@@ -107,6 +109,7 @@ class PAMTModule(SoftLabelModule):
         pretrain_epochs: int = 100,
         pretrain_weight_decay: float = 0.005,
         mask: bool = True,
+        mask_from: int = 0,
         representation: Representation = "cosine",
         mask_temperature: float = 1.0,
         mask_floor: float = 0.0,
@@ -134,7 +137,14 @@ class PAMTModule(SoftLabelModule):
         require_range("momentum", momentum, 0.0, 1.0, open_high=True)
         require_range("mask_floor", mask_floor, 0.0, 1.0)
         require_range("pretrain_weight_decay", pretrain_weight_decay, 0.0, float("inf"))
-        require_count(refresh_interval=refresh_interval, pretrain_epochs=pretrain_epochs)
+        require_count(
+            refresh_interval=refresh_interval, pretrain_epochs=pretrain_epochs, mask_from=mask_from
+        )
+        if mask_from and not refresh_interval:
+            raise InputError(
+                f"`mask_from`={mask_from} needs a `refresh_interval` of 1 or more, got 0: else no "
+                "mask would ever be made."
+            )
         if not mask_temperature > 0:
             raise InputError(f"`mask_temperature` must be greater than 0, got {mask_temperature}.")
         if representation == "logits" and mask_normalization != "none":
@@ -160,6 +170,7 @@ class PAMTModule(SoftLabelModule):
         self.pretrain_epochs = pretrain_epochs
         self.pretrain_weight_decay = pretrain_weight_decay
         self.mask = mask
+        self.mask_from = mask_from
         self.representation: Representation = representation
         self.mask_temperature = mask_temperature
         self.mask_floor = mask_floor
@@ -186,14 +197,16 @@ class PAMTModule(SoftLabelModule):
 
     def make_soft_labels(self, data: Prepared) -> None:
         """Pretrain f_θ on the labelled nodes and make the first soft labels (steps 1 to 3)."""
-        if self.mask:  # pretraining is for the first mask
+        if self.mask and not self.mask_from:  # pretraining is for the first mask
             self.pretrain(data)
         self.refresh(data, epoch=0)
 
     def on_train_epoch_start(self) -> None:
         """Refresh mask and soft labels in every epoch t = 1, 2, ... with t mod t_u = 0 (step 4)."""
         epoch = self.current_epoch + 1
-        if self.refresh_interval and epoch % self.refresh_interval == 0 and self._prepared:
+        since = epoch - self.mask_from
+        is_due = self.refresh_interval and since >= 0 and since % self.refresh_interval == 0
+        if is_due and self._prepared:
             self.refresh(self._prepared, epoch)
 
     def pretrain(self, data: Prepared) -> None:
@@ -215,7 +228,7 @@ class PAMTModule(SoftLabelModule):
     @torch.no_grad()
     def refresh(self, data: Prepared, epoch: int) -> None:
         """Make mask and soft labels anew from f_θ as it is now (Eq. 5 to 8), and blend (Eq. 11)."""
-        adj_mask = self.masked_adjacency(data)
+        adj_mask = data.adj_norm if epoch < self.mask_from else self.masked_adjacency(data)
         new = self.propagated_labels(adj_mask, data)
         old = self.soft_labels
         self.soft_labels = new if old is None else blend_soft_labels(old, new, self.momentum)

@@ -1,63 +1,33 @@
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import replace
 
-import pytest
-
 from pamt_lightning.experiments.analysis import Analysis, analyse
-from pamt_lightning.experiments.csv_files import runs_csv, table_csv
-from pamt_lightning.experiments.fields import Entry
-from pamt_lightning.experiments.markdown import markdown_report, markdown_table
 from pamt_lightning.experiments.outcome import Cell, Outcome
 from pamt_lightning.experiments.statistics import summarize
-from pamt_lightning.experiments.study import Sweep
 from pamt_lightning.experiments.tables import (
-    Table,
     comparison_tables,
-    cost_table,
-    edge_tables,
-    gaps_table,
     results_table,
     sections,
-    sweep_comparison_tables,
-    sweep_tables,
 )
 from pamt_lightning.experiments.wording import (
     comparison_notes,
-    p_text,
-    percent,
-    points,
-    signed,
-    value_text,
 )
-from tests.experiments.made_up import SPLITS, STUDY, SWEEP, accuracy, failed, outcomes, without
-
-EDGES = {
-    "mask_auc_planted": 0.9,
-    "mask_auc_original": 0.7,
-    "feature_auc_planted": 0.8,
-    "feature_auc_original": 0.6,
-}
-
-
-def field(table: Table, row: str, column: str) -> Entry:
-    return dict(table.rows)[row][table.header.index(column) - 1]
-
-
-def text(table: Table, row: str, column: str) -> str:
-    entry = field(table, row, column)
-    return " ".join((*entry.lines, entry.note)).strip()
+from tests.experiments.made_up import (
+    SPLITS,
+    STUDY,
+    accuracy,
+    failed,
+    field,
+    outcomes,
+    text,
+    without,
+)
 
 
 def small(runs: list[Outcome] | None = None) -> Analysis:
     return analyse(STUDY, outcomes(STUDY) if runs is None else runs)
-
-
-def lines_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 # The results table
@@ -90,7 +60,6 @@ def test_another_metric_is_not_set_beside_the_papers_accuracy() -> None:
     table = results_table(analyse(STUDY, runs, "test_f1"))
     assert table.caption.startswith("test_f1 in %, mean")
     assert "paper" not in table.caption + text(table, "PAMT", "cora_ml")
-    assert lines_of(table_csv(STUDY, runs, "test_f1"))[0]["paper_mean"] == ""
 
 
 def test_missing_splits_are_counted() -> None:
@@ -191,6 +160,8 @@ def test_nothing_is_bold_without_a_comparison() -> None:
     for study in (replace(STUDY, reference="MLP"), replace(STUDY, methods=("PAMT",))):
         table = results_table(analyse(study, outcomes(study)))
         assert not any(entry.strong for _, entries in table.rows for entry in entries)
+        assert sections(analyse(study, outcomes(study)))[0].notes == ()
+    assert "Bold" in sections(small())[0].notes[0]
 
 
 # Comparisons
@@ -234,7 +205,13 @@ def test_a_study_that_does_not_run_its_reference_has_no_comparisons() -> None:
 def test_the_size_of_the_family_is_told() -> None:
     (note,) = comparison_notes(small(), None)
     assert "all comparisons (4 of the study)" in note
-    _, want = comparison_notes(analyse(replace(STUDY, splits=SPLITS[:6]), outcomes(STUDY)[:]), None)[
-        :2
-    ] or ("", "")
-    assert want == ""
+
+
+def test_a_family_too_large_for_its_splits_is_told() -> None:
+    # 7 wins of 7: p = 2 / 2⁷ = 0.0156, and four times that is above 0.05.
+    study = replace(STUDY, splits=SPLITS[:7])
+    _, want = comparison_notes(analyse(study, outcomes(study)), None)
+    assert want == (
+        "With 4 comparisons and 7 splits no adjusted p of the study can be below 0.05: "
+        "its ties are for want of splits."
+    )

@@ -1,0 +1,166 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.experiments import fingerprint
+from pamt_lightning.experiments.fingerprint import code_version, digest, run_id, what_matters
+
+PAMT, PTS, GAT = (f"pamt_lightning.{name}Module" for name in ("PAMT", "PTS", "GAT"))
+
+
+def forget() -> None:
+    code_version.cache_clear()
+    fingerprint._tree.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def versions() -> dict[str, str]:
+    """The versions of three methods, as the code is."""
+    return {name: code_version(name) for name in (PAMT, PTS, GAT)}
+
+
+@pytest.fixture(autouse=True)
+def _clean(versions: dict[str, str]) -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+def versions_with(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> dict[str, str]:
+    """The versions of the methods if a module had this source."""
+    original = fingerprint._source
+    monkeypatch.setattr(
+        fingerprint, "_source", lambda name: source if name == module else original(name)
+    )
+    return {name: code_version(name) for name in (PAMT, PTS, GAT)}
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("modules.pamt", {PAMT}),
+        ("modules.propagate_then_train", {PTS}),
+        ("functional.propagation", {PAMT, PTS, GAT}),  # APPNP's, beside GAT
+        ("functional.similarity", {PAMT}),
+        ("nn.gat", {GAT}),
+        ("nn.appnp", {GAT}),  # the supervised methods stand in one module
+        ("nn.sparse", {PAMT, PTS, GAT}),
+        ("data.noise", {PAMT, PTS, GAT}),
+        ("callbacks.stopping", {PAMT, PTS, GAT}),
+        ("callbacks.progress", set()),
+    ],
+)
+def test_a_change_of_code_counts_for_those_that_go_through_it(
+    module: str,
+    expected: set[str],
+    versions: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"pamt_lightning.{module}"
+    now = versions_with(monkeypatch, name, fingerprint._source(name) + "\nCHANGED = 1\n")
+    assert {method for method in now if now[method] != versions[method]} == expected
+
+
+def test_rewording_does_not_count(
+    versions: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = fingerprint._source("pamt_lightning.modules.pamt")
+    reworded = source.replace('"""PAMT: propagation', '"""Mask: propagation')  # of the module
+    reworded = reworded.replace('"""Propagation with Adaptive', '"""With')  # of a class
+    reworded = reworded.replace('"""Pretrain f_θ', '"""First train f_θ')  # of a method
+    reworded = f"# A comment.\n{reworded}".replace("# pretraining is", "# This is")
+    assert (
+        sum(a != b for a, b in zip(source.split("\n"), reworded.split("\n")[1:], strict=True)) == 4
+    )
+    assert versions_with(monkeypatch, "pamt_lightning.modules.pamt", reworded) == versions
+
+
+def test_a_changed_number_counts(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = fingerprint._source("pamt_lightning.modules.pamt")
+    changed = source.replace("momentum: float = 0.5", "momentum: float = 0.6")
+    assert changed != source
+    now = versions_with(monkeypatch, "pamt_lightning.modules.pamt", changed)
+    assert now[PAMT] != versions[PAMT]
+    assert now[PTS] == versions[PTS]
+
+
+def test_a_class_is_the_same_by_both_its_names() -> None:
+    assert code_version(PAMT) == code_version("pamt_lightning.modules.pamt.PAMTModule")
+    assert code_version(PAMT) != code_version(PTS)
+
+
+@pytest.mark.parametrize("name", ["pamt_lightning.NoModule", "nowhere.Module"])
+def test_a_class_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=f"there is no class {name}"):
+        code_version(name)
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    assert digest({"a": 1, "b": [1, 2]}) == digest({"b": [1, 2], "a": 1})
+    assert digest({"a": 1, "b": [1, 2]}) != digest({"a": 1, "b": [2, 1]})
+    assert digest({"a": 1}) != digest({"a": "1"})
+
+
+def test_a_published_seed_is_one_by_name_and_by_number() -> None:
+    config = {"model": "x"}
+    ids = [
+        run_id(config, "test0", 0, {}),
+        run_id(config, "2144199730", 0, {}),
+        run_id(config, "test1", 0, {}),
+        run_id(config, "test0", 1, {}),
+        run_id(config, "test0", 0, {"data.noise_seed": 0}),
+        run_id(config, "test0", 0, {"data.noise_seed": 1}),
+        run_id({"model": "y"}, "test0", 0, {}),
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 6
+
+
+def test_other_figures_of_a_run_make_it_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = run_id({}, "test0", 0, {})
+    monkeypatch.setattr(fingerprint, "_FIGURES", 2)
+    assert run_id({}, "test0", 0, {}) != before
+
+
+def own_data(**data: Any) -> dict[str, Any]:
+    return what_matters({"data": data})
+
+
+def test_own_data_counts_by_its_content(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "edges.csv").write_text("source,target\na,b\n")
+        (tmp_path / name / "nodes.csv").write_text("id,label\na,1\nb,2\n")
+    one, two = tmp_path / "one", tmp_path / "two"
+    before = own_data(path=str(one))
+    assert own_data(path=str(two)) == before
+    (two / "edges.csv").write_text("source,target\nb,a\n")
+    assert own_data(path=str(two)) != before
+    (one / "nodes.csv").rename(one / "vertices.csv")
+    assert own_data(path=str(one)) != before
+
+
+def test_a_split_of_one_s_own_counts_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "split.npz"
+    file.write_bytes(b"a")
+    before = own_data(split_path=str(file))
+    assert own_data(split_path=str(file)) == before
+    file.write_bytes(b"b")
+    assert own_data(split_path=str(file)) != before
+
+
+@pytest.mark.parametrize("key", ["path", "split_path"])
+def test_data_that_is_not_there_is_named(key: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nowhere", tmp_path / "empty"):
+        with pytest.raises(InputError, match=f"there is no file or folder {path}"):
+            own_data(**{key: str(path)})
+
+
+def test_the_configuration_that_is_asked_about_stays_as_it_is() -> None:
+    config = {"seed_everything": 1, "data": {"split_seed": "test0", "root": "x", "train": 5}}
+    assert what_matters(config) == {"data": {"train": 5}}
+    assert config["data"] == {"split_seed": "test0", "root": "x", "train": 5}

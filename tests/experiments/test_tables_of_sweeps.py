@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pamt_lightning.experiments.analysis import analyse
+from pamt_lightning.experiments.outcome import Cell, Outcome
+from pamt_lightning.experiments.study import Sweep
+from pamt_lightning.experiments.tables import (
+    cost_table,
+    edge_tables,
+    gaps_table,
+    sections,
+    sweep_comparison_tables,
+    sweep_tables,
+)
+from pamt_lightning.experiments.wording import comparison_notes
+from tests.experiments.made_up import SPLITS, STUDY, SWEEP, failed, field, outcomes, text, without
+
+EDGES = {
+    "mask_auc_planted": 0.9,
+    "mask_auc_original": 0.7,
+    "feature_auc_planted": 0.8,
+    "feature_auc_original": 0.6,
+}
+
+
+def test_a_sweep_has_one_table_for_each_data_set_with_a_column_for_each_value() -> None:
+    study = replace(SWEEP, datasets=("cora_ml", "citeseer"))
+    tables = sweep_tables(analyse(study, outcomes(study)), study.sweeps[0])
+    assert [table.caption.split(":")[0] for table in tables] == ["cora_ml", "citeseer"]
+    assert tables[0].header == ("method", "noise = 0.3", "noise = 0.5")
+    # The paper's figures are of the graph as it is.
+    assert field(tables[0], "PAMT", "noise = 0.3").lines[0] == "83.50 ± 2.45"
+    assert len(field(tables[0], "PAMT", "noise = 0.3").lines) == 2
+
+
+def test_a_sweep_is_compared_at_each_value() -> None:
+    runs = [
+        run if run.cell.value == 0.3 or run.cell.method != "GCN" else failed(run, "boom")
+        for run in outcomes(SWEEP)
+    ]
+    (table,) = sweep_comparison_tables(analyse(SWEEP, runs), SWEEP.sweeps[0])
+    assert [name for name, _ in table.rows] == ["GCN", "PTS"]
+    # GCN at 0.3 is the smallest of three p-values: 3 × 2 / 2⁸.
+    assert text(table, "GCN", "noise = 0.3") == "+1.00 [+1.00, +1.00] p 0.023, r +1.00: better"
+    assert field(table, "GCN", "noise = 0.3").strong
+    assert text(table, "GCN", "noise = 0.5") == "failed (8)"
+    assert text(table, "PTS", "noise = 0.5").endswith("p 1.000, r 0.00: tie")
+
+
+def test_splits_that_the_reference_lacks_are_told() -> None:
+    runs = [r for r in outcomes(SWEEP) if r.cell.method != "PAMT" or r.split_seed != "test0"]
+    (table,) = sweep_comparison_tables(analyse(SWEEP, runs), SWEEP.sweeps[0])
+    assert field(table, "GCN", "noise = 0.5").note == "n = 7 of 8"
+
+
+def test_each_sweep_is_a_family_of_its_own() -> None:
+    study = replace(SWEEP, sweeps=(*SWEEP.sweeps, Sweep("model.alpha", (0.1,), "α")))
+    analysis = analyse(study, outcomes(study))
+    assert "(4 of cora_ml)" in comparison_notes(analysis, "data.structure_noise")[0]
+    assert "(2 of cora_ml)" in comparison_notes(analysis, "model.alpha")[0]
+    found = analysis.result("cora_ml", "GCN", "model.alpha", 0.1).comparison
+    assert found is not None
+    assert found.p_adjusted == pytest.approx(2 * 2 / 2**8)
+
+
+def test_a_sweep_of_one_method_is_not_compared() -> None:
+    study = replace(SWEEP, methods=("PAMT",))
+    titles = [section.title for section in sections(analyse(study, outcomes(study)))]
+    assert titles == ["Results by noise (data.structure_noise)", "Time", "What is missing"]
+
+
+def test_the_mask_stands_beside_the_attributes_and_the_accuracy() -> None:
+    runs = [
+        replace(run, metrics={**run.metrics, **EDGES}) if run.cell.method == "PAMT" else run
+        for run in outcomes(SWEEP)
+    ]
+    (table,) = edge_tables(analyse(SWEEP, runs))
+    assert [name for name, _ in table.rows] == ["PAMT, noise = 0.3", "PAMT, noise = 0.5"]
+    shown = [text(table, "PAMT, noise = 0.5", column)[:13] for column in table.header[1:]]
+    assert shown == ["83.50 ± 2.45 ", *(f"{value:.3f} ± 0.000" for value in EDGES.values())]
+
+
+def test_edge_metrics_that_are_missing_are_left_out_or_told() -> None:
+    runs = outcomes(STUDY)
+    assert edge_tables(analyse(STUDY, runs)) == ()
+    some = {"mask_auc_original": 0.7, "feature_auc_planted": math.nan}
+    runs[0] = replace(runs[0], metrics={**runs[0].metrics, **some})
+    (table,) = edge_tables(analyse(STUDY, runs))
+    assert table.header == ("method", "test accuracy in %", "mask, original edges")
+    assert text(table, "GCN", "mask, original edges") == "0.700 n = 1 of 8"
+
+
+def test_seconds_and_epochs_are_medians_of_finished_runs() -> None:
+    runs = [failed(r, "x") if r.cell.method == "PTS" else r for r in outcomes(STUDY)]
+    runs = [run for run in runs if run.split_seed != "test7"]  # seconds 1, 2, …, 64
+    table = cost_table(analyse(STUDY, runs))
+    assert text(table, "GCN", "cora_ml") == "8.0 s, 400 epochs"
+    assert text(table, "PTS", "cora_ml") == "–"
+
+
+def test_what_is_missing_is_listed_with_its_reason() -> None:
+    runs = [
+        failed(run, "out of\nmemory") if run.split_seed in SPLITS[:2] else run
+        for run in without(outcomes(STUDY), "citeseer", "PTS")
+        if run.cell != Cell("cora_ml", "GCN")
+    ]
+    stranger = Outcome("x", Cell("cora_ml", "SGC"), "test0", 0, {"test_acc": 0.5})
+    table = gaps_table(analyse(STUDY, [*runs, stranger]))
+    rows = {(name, *(" ".join((*e.lines, e.note)).strip() for e in es)) for name, es in table.rows}
+    why = ("n = 6 of 8, 2 failed", "2 × out of memory")
+    assert rows == {
+        ("GCN", "cora_ml", "not run", ""),
+        ("PTS", "citeseer", "not run", ""),
+        *((method, dataset, *why) for method, dataset in [("PTS", "cora_ml"), ("GCN", "citeseer")]),
+        *(("PAMT", dataset, *why) for dataset in STUDY.datasets),
+    }
+    assert table.notes == ("Runs that count for no cell of the study, in runs.csv only: 1.",)
+
+
+def test_nothing_missing_is_said_in_words() -> None:
+    table = gaps_table(analyse(STUDY, outcomes(STUDY)))
+    assert table.rows == ()
+    assert table.caption == "Nothing: all runs that the study asks for are there."
