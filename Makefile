@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow bench clean
+.PHONY: run test test-slow results bench clean
 
 run: $(VENV)/.run  ## train PAMT on Pubmed with the paper's hyper-parameters and test it
 	$(BIN)/pamt datasets fetch pubmed
@@ -18,6 +18,9 @@ test: $(VENV)/.dev  ## lint, types, tests
 
 test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package index
 	$(BIN)/python -m pytest -m "slow or network"
+
+results: $(VENV)/.run  ## the studies behind docs/results.md: many hours, goes on where it was stopped
+	$(BIN)/pamt study main noise ablation parameters --folder docs/results --summary docs/results.md
 
 bench: $(VENV)/.run  ## what the Trainer costs beside a plain loop
 	$(BIN)/pamt benchmark

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pamt_lightning.graph import Graph
     from pamt_lightning.modules.label_propagation import LabelPropagationModule
     from pamt_lightning.modules.pamt import PAMTModule
+    from pamt_lightning.modules.pamt_plus import PAMTPlusModule
     from pamt_lightning.modules.propagate_then_train import PTAModule, PTDModule, PTSModule
     from pamt_lightning.modules.supervised import (
         APPNPModule,
@@ -31,6 +32,7 @@ _HOME = {
     "GraphDataModule": "pamt_lightning.data.datamodule",
     "LabelPropagationModule": "pamt_lightning.modules.label_propagation",
     "PAMTModule": "pamt_lightning.modules.pamt",
+    "PAMTPlusModule": "pamt_lightning.modules.pamt_plus",
     "PTAModule": "pamt_lightning.modules.propagate_then_train",
     "PTDModule": "pamt_lightning.modules.propagate_then_train",
     "PTSModule": "pamt_lightning.modules.propagate_then_train",
@@ -51,6 +53,7 @@ __all__ = [
     "LabelPropagationModule",
     "MLPModule",
     "PAMTModule",
+    "PAMTPlusModule",
     "PTAModule",
     "PTDModule",
     "PTSModule",

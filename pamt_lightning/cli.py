@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.cli import LightningArgumentParser
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -30,7 +27,7 @@ from pamt_lightning.config_files import Trained, names_data, option_value, plain
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.modules.base import NodeClassificationModule
-from pamt_lightning.quiet import silence
+from pamt_lightning.quiet import plain_errors, silence
 from pamt_lightning.report import print_fit, print_metrics, result_record
 from pamt_lightning.results import write_predictions, write_results
 from pamt_lightning.runs import (
@@ -349,12 +346,3 @@ def run(command: str, args: list[str]) -> int:
     with plain_errors():
         PamtCLI(command, args)
     return 0
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Lightning's word for a wrong option is an error of the input."""
-    try:
-        yield
-    except MisconfigurationException as error:
-        raise InputError(str(error)) from None

@@ -63,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"pamt {args[0]}: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"\npamt {args[0]}: interrupted.", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # `pamt datasets | head`
         sys.stderr.close()
         return 0

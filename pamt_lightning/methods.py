@@ -22,7 +22,18 @@ DEFAULT_CLASS = "pamt_lightning.PAMTModule"
 # How the literature writes them, in the order of the tables; a file with another name is listed
 # after these, under its own.
 _SPELLINGS = (
-    *("PAMT", "PAMT_0", "PAMT_1", "PAMT_r", "MLP", "LabelPropagation", "GCN", "GAT", "RobustGCN"),
+    *(
+        "PAMT",
+        "PAMT_plus",
+        "PAMT_0",
+        "PAMT_1",
+        "PAMT_r",
+        "MLP",
+        "LabelPropagation",
+        "GCN",
+        "GAT",
+        "RobustGCN",
+    ),
     *("SGC", "APPNP", "PTS", "PTD", "PTA"),
 )
 # The tables of the paper have RGCN and SGCN.

@@ -1,10 +1,16 @@
-"""How `pamt` sets up Lightning: lean and quiet."""
+"""How `pamt` sets up Lightning: lean and quiet, with errors of its own."""
 
 from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+from pamt_lightning.errors import InputError
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 2000,
@@ -20,3 +26,12 @@ def silence() -> None:
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Lightning's word for a wrong option is an error of the input."""
+    try:
+        yield
+    except MisconfigurationException as error:
+        raise InputError(str(error)) from None

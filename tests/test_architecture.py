@@ -41,6 +41,12 @@ LIGHT = (
     *("main.py", "config_files.py", "config_layers.py", "datasets_command.py", "methods.py"),
     *(name for name in _READING if name not in ("data/__init__.py", "data/datamodule.py")),
 )
+# `experiments`: what only shows results, and what `pamt study` needs before it runs anything.
+SHOWING = (
+    *("outcome", "study", "statistics", "analysis", "tables", "wording", "markdown", "csv_files"),
+    *("fields", "figures", "panels", "sweep_panels", "html_report", "html_style", "paper"),
+)
+PLANNING = ("seeds", "fingerprint", "store", "study_files", "expand", "runner", "worker")
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}
 
 EQUATIONS = {
@@ -105,6 +111,56 @@ def test_what_computes_knows_no_lightning(layer: str) -> None:
 def test_plots_know_neither_torch_nor_lightning() -> None:
     used = imports(ast.walk(ast.parse((PACKAGE / "plots.py").read_text(encoding="utf-8"))))
     assert not {name.split(".")[0] for name in used} & HEAVY
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_what_shows_results_knows_neither_torch_nor_lightning_nor_how_they_came(name: str) -> None:
+    tree = ast.parse((PACKAGE / "experiments" / f"{name}.py").read_text(encoding="utf-8"))
+    for used in imports(ast.walk(tree)):
+        top, *rest = used.split(".")
+        assert top not in HEAVY, used
+        if top == PACKAGE.name:
+            allowed = rest[0] in ("errors", "plots", "runs", "version")
+            assert allowed or (rest[0] == "experiments" and rest[1] in SHOWING), used
+
+
+@pytest.mark.parametrize("name", [*PLANNING, "reports", "command"])
+def test_what_plans_runs_loads_nothing_heavy(name: str) -> None:
+    tree = ast.parse((PACKAGE / "experiments" / f"{name}.py").read_text(encoding="utf-8"))
+    used = imports(at_module_level(tree))
+    assert not {module.split(".")[0] for module in used} & HEAVY
+    ours = {module.split(".")[1] for module in used if module.split(".")[0] == PACKAGE.name}
+    assert not ours & {"cli", "cli_parser", "modules", "callbacks", "graph", "functional", "nn"}
+
+
+def test_nothing_below_knows_of_experiments() -> None:
+    above = {"experiments", "main"}
+    for file in FILES:
+        if file.relative_to(PACKAGE).parts[0].removesuffix(".py") not in above:
+            used = imports(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            assert not [n for n in used if n.startswith("pamt_lightning.experiments")], file
+    tree = ast.parse((PACKAGE / "main.py").read_text(encoding="utf-8"))
+    used = imports(at_module_level(tree))  # only as far as a command needs it
+    assert not [name for name in used if name.startswith("pamt_lightning.experiments")]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(["study"], ["study", "--help"], ["study", "nowhere.yaml"]),
+        *(["bench", "--help"], ["bench", "--jobs", "0"]),
+    ],
+)
+def test_quick_answers_of_many_runs_do_not_wait_for_torch(argv: list[str]) -> None:
+    code = (
+        "import sys; from pamt_lightning.main import main\n"
+        f"try: main({argv!r})\nexcept SystemExit: pass\n"
+        "assert 'pamt_lightning.experiments.command' in sys.modules\n"
+        f"heavy = {HEAVY!r} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", LIGHT)

@@ -8,11 +8,17 @@ import pytest
 import yaml
 
 from pamt_lightning import PAMTModule
+from pamt_lightning.cli import FitParser
+from pamt_lightning.experiments.expand import cell_args, option_args
+from pamt_lightning.experiments.study import Study
+from pamt_lightning.experiments.study_files import read_study
+from pamt_lightning.methods import find_method
 from tests.command_line import parsed
 
 FOLDER = Path(__file__).parents[1] / "configs"
 CONFIGS = sorted(FOLDER.glob("*.yaml"))
 BASELINES = sorted((FOLDER / "baselines").glob("*.yaml"))
+STUDIES = sorted((FOLDER / "studies").glob("*.yaml"))
 VARIANTS = {"pamt_0": "refresh_interval", "pamt_1": "momentum", "pamt_r": "pretrain_epochs"}
 METHODS = [path for path in BASELINES if path.stem not in VARIANTS]
 FILLED_IN = {"num_features", "num_classes"}  # from the data
@@ -49,7 +55,7 @@ def test_all_are_shipped() -> None:
     assert {path.stem for path in CONFIGS} == {*PAPER, "synthetic"}
     assert {path.stem for path in BASELINES} == {
         *("gcn", "gat", "robust_gcn", "sgc", "appnp", "pts", "ptd", "pta", "mlp"),
-        *("label_propagation", *VARIANTS),
+        *("label_propagation", "pamt_plus", *VARIANTS),
     }
 
 
@@ -162,6 +168,57 @@ def test_values_are_those_of_the_paper(name: str) -> None:
     expected = dict(zip(_COLUMNS, PAPER[name], strict=True)) | DEVIATIONS.get(name, {})
     assert {column: options[column] for column in _COLUMNS} == expected
     assert path.read_text(encoding="utf-8").count("Deviation:") == len(DEVIATIONS.get(name, {}))
+
+
+def test_all_studies_are_shipped() -> None:
+    assert {path.stem for path in STUDIES} == {"ablation", "main", "noise", "parameters"}
+
+
+def shipped_study(path: Path) -> Study:
+    """A study with the methods that are there."""
+    named = read(path)["methods"]
+    return read_study(str(path), methods=[name for name in named if find_method(name)])
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_a_study_says_what_it_is_and_how_to_run_it(path: Path) -> None:
+    title, run, *_ = path.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert run == f"# Run: pamt study {path.stem}"
+    study = shipped_study(path)
+    assert study.title != study.name
+    assert study.description
+    assert set(read(path)["methods"]) - set(study.methods) <= {"PAMT_plus"}
+    assert set(study.datasets) <= set(PAPER)
+    assert study.reference == "PAMT"
+    assert all(seed.startswith("test") for seed in study.splits)  # for reporting, not choosing
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_every_option_of_a_study_reaches_an_argument(path: Path) -> None:
+    study = shipped_study(path)
+    configure = FitParser().configuration
+    splits = dict.fromkeys(study.split_options, 7)
+    points = {sweep.option: sweep.values[-1] for sweep in study.sweeps}
+    for cell in study.cells():
+        if cell.option is None or cell.value == points[cell.option]:
+            config = flat(configure([*cell_args(study, cell), *option_args(splits)]))
+            options = {**study.options, **splits}
+            if cell.option is not None:
+                options[cell.option] = cell.value
+            for name, value in options.items():
+                key = name.replace("model.", "model.init_args.")
+                assert config[key] == value, (cell, name)
+            assert config["data.dataset"] == cell.dataset
+
+
+def test_the_parameter_study_goes_through_the_configured_values() -> None:
+    study = shipped_study(FOLDER / "studies" / "parameters.yaml")
+    values = {sweep.option: sweep.values for sweep in study.sweeps}
+    for name in study.datasets:
+        configured = read(FOLDER / f"{name}.yaml")["model"]["init_args"]
+        for option, swept in values.items():
+            assert configured[option.removeprefix("model.")] in swept, (name, option)
 
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:

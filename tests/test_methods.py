@@ -12,7 +12,18 @@ from tests.command_line import parsed
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    *("PAMT", "PAMT_0", "PAMT_1", "PAMT_r", "MLP", "LabelPropagation", "GCN", "GAT", "RobustGCN"),
+    *(
+        "PAMT",
+        "PAMT_plus",
+        "PAMT_0",
+        "PAMT_1",
+        "PAMT_r",
+        "MLP",
+        "LabelPropagation",
+        "GCN",
+        "GAT",
+        "RobustGCN",
+    ),
     *("SGC", "APPNP", "PTS", "PTD", "PTA"),
 ]
 

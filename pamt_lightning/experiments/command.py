@@ -102,7 +102,7 @@ def run_study(argv: Sequence[str]) -> int:
         texts[study.name] = _report(study, part, store, Path(options.folder) / study.name)
     if options.summary:
         _write_summary(Path(options.summary), texts, Path(options.folder))
-    return _exit_code(tally)
+    return _exit_code(tally, [run for part in runs for run in part])
 
 
 def run_bench(argv: Sequence[str]) -> int:
@@ -137,7 +137,7 @@ def run_bench(argv: Sequence[str]) -> int:
     store = Store(Path(options.folder))
     tally = _run_all(runs, store, jobs, options)
     _report(study, runs, store, Path(options.folder) / study.name)
-    return _exit_code(tally)
+    return _exit_code(tally, runs)
 
 
 def refuse(command: str, args: Sequence[str], names: Sequence[str]) -> None:
@@ -203,7 +203,8 @@ def _run_all(runs: Sequence[Any], store: Store, jobs: int, options: Any) -> Tall
 
 def _report(study: Study, runs: Sequence[Any], store: Store, folder: Path) -> str:
     text = write_reports(study, runs, store, folder)
-    print(f"{text}\n{folder / TABLES}\n{folder / PAGE}")
+    shown = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)  # no pictures here
+    print(f"{shown}\n{folder / TABLES}\n{folder / PAGE}")
     return text
 
 
@@ -221,9 +222,13 @@ def _write_summary(path: Path, texts: dict[str, str], folder: Path) -> None:
     print(path)
 
 
-def _exit_code(tally: Tally) -> int:
+def _exit_code(tally: Tally, runs: Sequence[Any]) -> int:
+    by_id = {run.run_id: run for run in runs}
     for run_id, error in tally.failed.items():
-        print(f"failed: {run_id}: {error}", file=sys.stderr)
+        run, cell = by_id[run_id], by_id[run_id].cell
+        point = "" if cell.option is None else f" with {cell.option} {cell.value}"
+        where = f"{cell.method} on {cell.dataset}{point}, split {run.split_seed}"
+        print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
     if tally.failed:
         print(f"{len(tally.failed)} runs failed; --retry tries them again.", file=sys.stderr)
     return 1 if tally.failed else 0

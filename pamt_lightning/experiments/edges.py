@@ -69,4 +69,4 @@ def _cosine(
         both = matrix[rows[part]].multiply(matrix[cols[part]])
         products[part] = np.asarray(both.sum(axis=1)).ravel()
     lengths = np.maximum(norms[rows] * norms[cols], np.finfo(np.float64).tiny)
-    return np.asarray(products / lengths)
+    return np.asarray(np.round(products / lengths, 9))  # equal but for the order of a sum is equal

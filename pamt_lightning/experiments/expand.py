@@ -91,8 +91,12 @@ def option_args(options: Mapping[str, Value]) -> list[str]:
     return [
         word
         for name, value in options.items()
-        for word in (f"--{name}", value if isinstance(value, str) else json.dumps(value))
+        for word in (f"--{name}", value if isinstance(value, str) else _typed(value))
     ]
+
+
+def _typed(value: Value) -> str:
+    return json.dumps(value).replace("Infinity", ".inf")  # as YAML writes it
 
 
 def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list[Outcome]:

@@ -56,7 +56,7 @@ def what_matters(config: Mapping[str, Any]) -> dict[str, Any]:
     data.pop("split_seed", None)
     for name in ("path", "split_path"):
         if data.get(name) is not None:
-            data[name] = _content_hash(Path(data[name]))
+            data[name] = _content_hash(Path(data[name]).expanduser())
     return kept
 
 
@@ -149,8 +149,8 @@ def _home(module: str, name: str) -> str:
 
 
 def _content_hash(path: Path) -> str:
-    """Hash of a user's file, or of all files in the folder."""
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    """Hash of a user's file, or of all files that lie in the folder (results may lie deeper)."""
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     if not all(file.is_file() for file in files) or not files:
         raise InputError(f"there is no file or folder {path}.")
     return digest([[str(file.relative_to(path)), sha256_of(file)] for file in files])

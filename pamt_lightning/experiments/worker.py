@@ -77,9 +77,9 @@ def _do(job: dict[str, Any], store: Store) -> dict[str, Any]:
 
 def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
     """One `pamt fit` that leaves no files: its figures, and facts about it."""
-    from pamt_lightning.cli import PamtCLI, plain_errors
+    from pamt_lightning.cli import PamtCLI
     from pamt_lightning.experiments.edges import bad_edge_metrics
-    from pamt_lightning.quiet import silence
+    from pamt_lightning.quiet import plain_errors, silence
 
     silence()
     with plain_errors():

@@ -3,6 +3,7 @@
 from pamt_lightning.modules.base import NodeClassificationModule
 from pamt_lightning.modules.label_propagation import LabelPropagationModule
 from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.modules.pamt_plus import PAMTPlusModule
 from pamt_lightning.modules.propagate_then_train import PTAModule, PTDModule, PTSModule
 from pamt_lightning.modules.supervised import (
     APPNPModule,
@@ -21,6 +22,7 @@ __all__ = [
     "MLPModule",
     "NodeClassificationModule",
     "PAMTModule",
+    "PAMTPlusModule",
     "PTAModule",
     "PTDModule",
     "PTSModule",

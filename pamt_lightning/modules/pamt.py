@@ -87,7 +87,8 @@ class PAMTModule(SoftLabelModule):
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
         inference: What the prediction is propagated over: ``structure`` (Â, Eq. 4), ``mask`` (A_p
             of the trained MLP), ``network`` (nothing: the MLP alone), or ``auto``: whichever of
-            these is best on the stopping set at each validation; the choice is kept with the state.
+            these is best on the stopping set at each validation, from the first mask on; the choice
+            is kept with the state.
         stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
             (PT's: the MLP against labels propagated from the stopping set).
         log_every_n_epochs: How often training figures go to the logger.
@@ -288,8 +289,10 @@ class PAMTModule(SoftLabelModule):
         if self.inference != "auto":
             return super().predict_for_stopping(data)
         logits, y, index = self.net(data.x), data.graph.y, data.graph.val_index
+        # Before the first mask there is nothing to choose.
+        ways = INFERENCES if self.current_epoch + 1 >= self.mask_from else INFERENCES[:1]
         best: tuple[float, float] | None = None
-        for number, way in enumerate(INFERENCES):
+        for number, way in enumerate(ways):
             probs = self._predict_by(way, logits, data)
             loss = float(negative_log_likelihood(probs, y, index))
             score = (float(accuracy(probs, y, index)), -loss)

@@ -23,8 +23,8 @@ class Mask:
         self.similarity = similarity
 
     def mask_similarity(self, graph: Graph) -> Tensor:
-        rows, cols = graph.adjacency.to_sparse_coo().indices().tolist()
-        return torch.tensor([float(self.similarity(i, j)) for i, j in zip(rows, cols, strict=True)])
+        ends = graph.adjacency.to_dense().nonzero().tolist()  # in the order of the stored entries
+        return torch.tensor([float(self.similarity(i, j)) for i, j in ends])
 
 
 def brute_force(scores: Any, positive: set[Any], negative: set[Any]) -> float:

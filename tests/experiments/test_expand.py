@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pamt_lightning.experiments.expand import (
     option_args,
     outcomes,
 )
-from pamt_lightning.experiments.outcome import Cell
+from pamt_lightning.experiments.outcome import Cell, Value
 from pamt_lightning.experiments.study import Study, Sweep
 from tests.command_line import parsed
 
@@ -195,15 +196,22 @@ def test_a_method_in_a_file_is_laid_over_the_data_set_s(tmp_path: Path) -> None:
 
 
 def test_options_are_written_as_they_are_typed() -> None:
-    values = {"a": "word", "b": True, "c": None, "d": 1e-05, "e": 3}
+    values: dict[str, Value] = {
+        "a": "word",
+        "b": True,
+        "c": None,
+        "d": 1e-05,
+        "e": 3,
+        "f": math.inf,
+    }
     assert option_args(values) == [
-        *("--a", "word", "--b", "true", "--c", "null", "--d", "1e-05", "--e", "3")
+        *("--a", "word", "--b", "true", "--c", "null", "--d", "1e-05", "--e", "3", "--f", ".inf")
     ]
 
 
 def test_outcomes_are_those_of_all_runs_that_are_done(configure: Configure) -> None:
     runs = expand(small_study(splits=("test0", "test1")), configure)
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         runs[0].run_id: {"metrics": {"test_acc": 0.5}},
         runs[3].run_id: {"error": "it diverged."},
         "another": {"metrics": {}},

@@ -87,7 +87,7 @@ LINE = Space({"model.lr": {"low": 0.0, "high": 1.0}})
 
 
 def near_a_third(options: dict[str, Any], split: str) -> float:
-    return 0.9 - abs(options["model.lr"] - 0.3) + 0.001 * int(split[3:])
+    return 0.9 - abs(float(options["model.lr"]) - 0.3) + 0.001 * int(split[3:])
 
 
 def test_the_search_comes_near_the_best_choice_and_lists_it_first(tmp_path: Path) -> None:

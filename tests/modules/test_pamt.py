@@ -14,6 +14,7 @@ from pamt_lightning.data.datamodule import FullBatch
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.modules.pamt import INFERENCES
 from tests.modules.helpers import quiet_trainer, small_data, small_model
 
 
@@ -179,6 +180,163 @@ def test_predictions_are_distributions_also_over_the_mask() -> None:
     assert not torch.equal(probs[0], probs[1])
 
 
+@pytest.mark.parametrize("way", INFERENCES)
+@pytest.mark.parametrize("floor", [0.0, 0.3])
+def test_a_prediction_equals_its_dense_form(way: str, floor: float) -> None:
+    data = small_data()
+    options = {"mask_floor": floor, "mask_temperature": 2.0, "num_steps": 3, "alpha": 0.2}
+    model = small_model(data, inference=way, **options).eval()
+    prediction = model.predict_nodes(model.prepare(data.graph))
+    assert prediction.logits is not None
+    logits = prediction.logits.double()
+    a = data.graph.adjacency.to_dense().double() + torch.eye(240, dtype=torch.float64)
+    adj = a.sum(1).rsqrt()[:, None] * a * a.sum(1).rsqrt()[None, :]
+    h = torch.softmax(logits / 2.0, 1)
+    h = h / h.norm(dim=1, keepdim=True)
+    if way == "mask":
+        adj = adj * (floor + (1 - floor) * (h @ h.T))
+    start = probs = torch.softmax(logits, 1)
+    for _ in range(0 if way == "network" else 3):
+        probs = 0.8 * adj @ probs + 0.2 * start
+    probs = probs / probs.sum(1, keepdim=True)
+    torch.testing.assert_close(prediction.probs.double(), probs, rtol=1e-5, atol=1e-6)
+
+
+def test_the_similarity_of_edges_equals_its_dense_form() -> None:
+    data = small_data()
+    model = small_model(data, representation="softmax", mask_temperature=0.5).train()
+    similarity = model.mask_similarity(data.graph)
+    assert model.net.training  # and yet without dropout
+    model.eval()
+    h = torch.softmax(model.net(data.graph.x) / 0.5, 1)
+    rows, cols = data.graph.adjacency.to_dense().nonzero(as_tuple=True)
+    torch.testing.assert_close(similarity, (h @ h.T)[rows, cols].detach())
+
+
+def predictions(graph: Graph, right: dict[str, float], sure: dict[str, float]) -> Any:
+    """Stands in for `_predict_by`: of the stopping nodes, ``right`` are, each by ``sure``."""
+
+    def predict_by(way: str, logits: Tensor, data: Any) -> Tensor:
+        others = (1 - sure[way]) / 2
+        probs = torch.full((graph.num_nodes, 3), others)
+        truth = graph.y.clone()
+        assert graph.val_index is not None
+        wrong = graph.val_index[int(right[way] * len(graph.val_index)) :]
+        truth[wrong] = (truth[wrong] + 1) % 3
+        return probs.scatter(1, truth[:, None], sure[way])
+
+    return predict_by
+
+
+@pytest.mark.parametrize(
+    ("right", "sure", "expected"),
+    [
+        ((0.5, 0.8, 0.6), (0.4, 0.99, 0.4), "mask"),  # for all its loss, which is the worst
+        ((0.5, 0.6, 0.8), (0.9, 0.9, 0.9), "network"),
+        ((0.9, 0.8, 0.8), (0.4, 0.9, 0.9), "structure"),
+        ((0.8, 0.8, 0.8), (0.5, 0.8, 0.7), "mask"),  # equally right: the smallest loss
+        ((0.8, 0.8, 0.8), (0.5, 0.6, 0.7), "network"),
+        ((0.8, 0.8, 0.8), (0.8, 0.8, 0.8), "structure"),  # the first of equals
+    ],
+)
+def test_auto_takes_what_is_best_on_the_stopping_nodes(
+    right: Sequence[float],
+    sure: Sequence[float],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = small_data()
+    model = small_model(data, inference="auto").eval()
+    by_way = [dict(zip(INFERENCES, values, strict=True)) for values in (right, sure)]
+    predict_by = predictions(data.graph, *by_way)
+    monkeypatch.setattr(model, "_predict_by", predict_by)
+    prepared = model.prepare(data.graph)
+    chosen = predict_by(expected, None, None)
+    assert torch.equal(model.predict_for_stopping(prepared).probs, chosen)
+    assert INFERENCES[int(model.inference_choice)] == expected
+    assert torch.equal(model.predict_nodes(prepared).probs, chosen)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", INFERENCES)
+def test_auto_looks_at_the_labels_of_the_stopping_nodes_alone(way: str) -> None:
+    data = small_data()
+    model = small_model(data, inference="auto", mask_temperature=0.5, pretrain_epochs=50)
+    graph, prepared = data.graph, model.prepare(data.graph)
+    with torch.enable_grad():
+        model.pretrain(prepared)
+    model.eval()
+    answers = {
+        name: model._predict_by(name, model.net(prepared.x), prepared).argmax(1)
+        for name in INFERENCES
+    }
+    index = graph.val_index
+    assert index is not None
+    assert len({tuple(answer[index].tolist()) for answer in answers.values()}) == 3
+    for other in INFERENCES:
+        graph.y[:] = answers[other]  # the truth about all others
+        graph.y[index] = answers[way][index]
+        model.predict_for_stopping(prepared)
+        assert INFERENCES[int(model.inference_choice)] == way
+
+
+class Fickle(PAMTModule):
+    """In the third of five epochs, and only then, its prediction over the mask is all right."""
+
+    def _predict_by(self, way: str, logits: Tensor, data: Any) -> Tensor:
+        probs = super()._predict_by(way, logits, data)
+        if self.trainer.state.fn == "fit" and self.current_epoch == 2 and way == "mask":
+            return torch.nn.functional.one_hot(data.graph.y, 3).to(probs.dtype)
+        return probs * 0 + torch.tensor([0.5, 0.3, 0.2])
+
+
+def test_the_choice_is_kept_with_the_best_state_and_comes_back(tmp_path: Path) -> None:
+    data = small_data()
+    pl.seed_everything(0, verbose=False)
+    model = Fickle(data.num_features, 3, hidden_dim=8, pretrain_epochs=5, inference="auto")
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 5, stopping).fit(model, datamodule=data)
+    assert stopping.best_epoch == 3
+    assert INFERENCES[int(model.inference_choice)] == "mask"
+    last = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]
+    assert INFERENCES[int(last["inference_choice"])] == "structure"
+    again = PAMTModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
+    prepared = again.prepare(data.graph)
+    by_mask = again._predict_by("mask", again.net(prepared.x), prepared)
+    assert torch.equal(again.predict_nodes(prepared).probs, by_mask)
+    quiet_trainer(tmp_path, 1).validate(again, datamodule=data, verbose=False)
+    assert INFERENCES[int(again.inference_choice)] == "mask"  # only a training chooses
+
+
+def test_only_auto_leaves_a_choice_in_the_checkpoint() -> None:
+    data = small_data()
+    assert "inference_choice" in small_model(data, inference="auto").state_dict()
+    for way in INFERENCES:
+        assert "inference_choice" not in small_model(data, inference=way).state_dict()
+
+
+def test_test_labels_do_not_reach_the_choice(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.test_index is not None
+    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
+    a, b = (trained(tmp_path, data, inference="auto") for data in (clean, poisoned))
+    for name in ("val_acc", "val_loss"):
+        assert a.trainer.callback_metrics[name] == b.trainer.callback_metrics[name]
+    for name, value in a.state_dict().items():  # the choice is one of them
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_how_it_predicts_does_not_reach_the_weights(tmp_path: Path) -> None:
+    data = small_data()
+    weights = [
+        trained(tmp_path, data, inference=way).net.state_dict() for way in (*INFERENCES, "auto")
+    ]
+    for other in weights[1:]:
+        for name, value in weights[0].items():
+            assert torch.equal(value, other[name]), name
+
+
 @pytest.mark.parametrize("normalization", ["none", "row", "sym"])
 @pytest.mark.parametrize("representation", ["softmax", "cosine"])
 def test_every_way_to_make_the_mask_trains(
@@ -245,6 +403,7 @@ def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
         ({"mask_normalization": "col"}, "`mask_normalization`"),
         ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
         ({"representation": "logits", "inference": "mask"}, "negative weights"),
+        ({"representation": "logits", "inference": "auto"}, "negative weights"),
         ({"inference": "none"}, "`inference`"),
         ({"stopping_loss": "l1"}, "`stopping_loss`"),
         ({"weight_decay": -0.1}, "`weight_decay`"),
