@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pamt_lightning.experiments.outcome import Cell, Outcome, Value, by_split
+from pamt_lightning.experiments.outcome import TEST_NODES, Cell, Outcome, Value, by_split
 from pamt_lightning.experiments.statistics import Comparison, Summary, compare_all, summarize
 from pamt_lightning.experiments.study import Study
 
@@ -77,6 +77,16 @@ class Analysis:
     results: dict[Cell, Result]
     foreign: int
 
+    @property
+    def on_test_nodes(self) -> bool:
+        """Whether the runs were scored on test nodes, and not on known ones to choose on."""
+        return all(run.tested_on == TEST_NODES for run in self.outcomes)
+
+    @property
+    def beside_paper(self) -> bool:
+        """Whether the paper's figures are of the same kind."""
+        return self.metric == METRIC and self.on_test_nodes
+
     def result(
         self, dataset: str, method: str, option: str | None = None, value: Value = None
     ) -> Result:
@@ -119,7 +129,7 @@ def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> 
     families: dict[tuple[str, str] | None, dict[Cell, dict[str, float]]] = {}
     references: dict[Cell, dict[str, float]] = {}
     for cell, found in figures.items():
-        reference = cell._replace(method=study.reference)
+        reference = study.reference_of(cell)
         if cell != reference and reference in figures:
             table = None if cell.option is None else (cell.dataset, cell.option)
             families.setdefault(table, {})[cell] = found
@@ -134,6 +144,20 @@ def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> 
     }
     counted = tuple(outcome for outcome in outcomes if outcome.cell in by_cell)
     return Analysis(study, counted, metric, results, len(outcomes) - len(counted))
+
+
+def further(analysis: Analysis) -> list[Analysis]:
+    """The same study compared with each of its further references."""
+    study = analysis.study
+    return [
+        analyse(
+            replace(study, reference=method, further_references=()),
+            analysis.outcomes,
+            analysis.metric,
+        )
+        for method in study.further_references
+        if method in study.methods
+    ]
 
 
 def splits_of(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[str, float]:

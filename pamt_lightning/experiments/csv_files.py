@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 
-from pamt_lightning.experiments.analysis import METRIC, Result, analyse
+from pamt_lightning.experiments.analysis import METRIC, Analysis, Result, analyse, further
 from pamt_lightning.experiments.outcome import Outcome, Value
 from pamt_lightning.experiments.paper import paper_figure
 from pamt_lightning.experiments.study import Study
@@ -48,6 +48,7 @@ def runs_csv(outcomes: Sequence[Outcome]) -> str:
 def table_csv(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> str:
     """One line for each cell of the study, with all statistics and the paper's figure.
 
+    With further references there is one for each cell and reference.
     Mean, spread, intervals and differences are in %, as the paper's; six digits are enough to
     compare and few enough to be the same on all machines.
     """
@@ -61,10 +62,11 @@ def table_csv(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -
                 result.gap,
                 *(result.splits_asked, result.runs_asked, result.finished, result.failed),
                 *_summary(result),
-                *_paper(result, metric),
-                *_comparison(result, study.reference),
+                *_paper(each, result),
+                *_comparison(each, result),
             )
-            for result in analysis.results.values()
+            for each in (analysis, *further(analysis))
+            for result in each.results.values()
         ),
     )
 
@@ -80,15 +82,17 @@ def _summary(result: Result) -> tuple[object, ...]:
     return count, *map(_percent, shares)
 
 
-def _paper(result: Result, metric: str) -> tuple[float | None, ...]:
+def _paper(analysis: Analysis, result: Result) -> tuple[float | None, ...]:
     # A swept option, or another metric, is not what the paper's table is about.
-    comparable = metric == METRIC and result.cell.option is None
+    comparable = analysis.beside_paper and result.cell.option is None
     return (comparable and paper_figure(result.cell.dataset, result.cell.method)) or (None, None)
 
 
-def _comparison(result: Result, reference: str) -> tuple[object, ...]:
+def _comparison(analysis: Analysis, result: Result) -> tuple[object, ...]:
     if result.comparison is None:
         return (None,) * len(_COMPARISON)
+    cell = analysis.study.reference_of(result.cell)
+    reference = cell.method if cell.method != result.cell.method else value_text(cell.value)
     count, difference, low, high, p_value, p_adjusted, effect, verdict = astuple(result.comparison)
     shares = map(_percent, (difference, low, high))
     return reference, count, *shares, *map(_number, (p_value, p_adjusted, effect)), verdict

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pamt_lightning.errors import InputError
 from pamt_lightning.experiments.fingerprint import code_version, run_id, what_matters
-from pamt_lightning.experiments.outcome import Cell, Outcome, Value
+from pamt_lightning.experiments.outcome import TEST_NODES, Cell, Outcome, Value
+from pamt_lightning.experiments.seeds import split_number
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.methods import find_method
 
@@ -57,10 +59,17 @@ def expand_cells(
     for cell, args in cells:
         if by_number:
             configure([*args, *by_number])  # a wrong one is told now, not by every run
-        known.append((cell, args, _configuration(configure(args), threads)))
+        config = configure(args)
+        data = config.get("data", {})
+        if len(study.splits) > 1 and (data.get("split") == "given" or data.get("split_path")):
+            raise InputError(
+                f"{cell.method} on {cell.dataset} has a split of its own, which no seed changes: "
+                "give one seed, and --inits for more runs."
+            )
+        known.append((cell, args, _configuration(config, threads)))
     runs = []
-    for number, split in enumerate(study.splits):
-        by_split = dict.fromkeys(study.split_options, number)
+    for place, split in enumerate(study.splits):
+        by_split = dict.fromkeys(study.split_options, split_number(split, place))
         for init in study.inits:
             seeds = ["--data.split_seed", split, "--seed_everything", str(init)]
             seeds += option_args(by_split)
@@ -109,6 +118,7 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
             run.init_seed,
             row.get("metrics", {}),
             row.get("error"),
+            row.get("tested_on", TEST_NODES),
         )
         for run in runs
         if (row := rows.get(run.run_id)) is not None

@@ -116,7 +116,7 @@ def _without_sweeps(analysis: Analysis) -> list[Drawing]:
     cut = "An arrow at the edge: so far off that the axis leaves it out, with its figure beside it."
     found = []
     if _any_mean(results):
-        caption = f"{metric_label(analysis.metric)}: means with 95 % bootstrap intervals. {cut}"
+        caption = f"{metric_label(analysis)}: means with 95 % bootstrap intervals. {cut}"
         found.append(Drawing("results", caption, dots(analysis)))
     if _any_difference(results):
         caption = f"{_difference(analysis)}: means with 95 % bootstrap intervals. {cut}"
@@ -130,8 +130,7 @@ def _of_sweep(analysis: Analysis, sweep: Sweep) -> list[Drawing]:
     found = []
     if _any_mean(results):
         caption = (
-            f"{metric_label(analysis.metric)} by {name_of(sweep)}: means with 95 % bootstrap "
-            "intervals."
+            f"{metric_label(analysis)} by {name_of(sweep)}: means with 95 % bootstrap intervals."
         )
         found.append(Drawing(f"sweep-{name}", caption, lines(analysis, sweep)))
     if _any_difference(results):

@@ -119,7 +119,7 @@ def _overview(analysis: Analysis, missing: str) -> str:
         ("options", ", ".join(f"{k} = {value_text(v)}" for k, v in study.options.items())),
         ("numbered by split", ", ".join(study.split_options)),
         ("runs", runs),
-        ("paper's figures", "" if study.sweeps or analysis.metric != METRIC else SOURCE),
+        ("paper's figures", SOURCE if analysis.beside_paper and not study.sweeps else ""),
     ]
     rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts if v)
     gaps = sum(bool(result.gap) for result in results)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+TEST_NODES = "test nodes"
 Value = str | int | float | bool | None
 
 
@@ -34,8 +35,9 @@ class Outcome:
         cell: What it counts for.
         split_seed: The split, by number or by the name of a published seed.
         init_seed: The initialisation.
-        metrics: Its figures by name, shares in [0, 1]; empty if it failed.
+        metrics: Its figures by name, accuracies as shares in [0, 1]; empty if it failed.
         error: What went wrong; none if it was finished.
+        tested_on: What its test accuracy was taken on; other nodes with validation seeds.
     """
 
     run_id: str
@@ -44,6 +46,7 @@ class Outcome:
     init_seed: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
+    tested_on: str = TEST_NODES
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:

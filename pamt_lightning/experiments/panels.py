@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pamt_lightning.experiments.analysis import METRIC, Analysis, Result
+from pamt_lightning.experiments.analysis import Analysis, Result
 from pamt_lightning.experiments.paper import paper_figure
 from pamt_lightning.experiments.wording import VERDICTS, metric_label, short_name, signed
 
@@ -50,12 +50,12 @@ def difference_of(result: Result) -> Span:
 def dots(analysis: Analysis) -> Any:
     """Methods as rows: mean with interval, and the paper's mean as a hollow diamond."""
     study = analysis.study
-    figure, panels = _rows(study.datasets, study.methods, metric_label(analysis.metric))
+    figure, panels = _rows(study.datasets, study.methods, metric_label(analysis))
     any_paper = False
     for dataset, axes in zip(study.datasets, panels, strict=True):
         results = [analysis.result(dataset, method) for method in study.methods]
         papers = [
-            (found or (math.nan,))[0] if analysis.metric == METRIC else math.nan
+            (found or (math.nan,))[0] if analysis.beside_paper else math.nan
             for found in (paper_figure(dataset, method) for method in study.methods)
         ]
         any_paper |= not all(map(math.isnan, papers))

@@ -37,7 +37,19 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
     if len(set(numbers)) < len(numbers):
         double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)
         raise InputError(f"`seeds` must name each split once, got {double!r} twice.")
+    kinds = {is_for_choosing(seed) for seed in seeds}
+    if len(kinds) > 1:
+        raise InputError(
+            f"`seeds` must be validation seeds or others, not both, got {', '.join(seeds)}: they "
+            "are scored on different nodes."
+        )
     return seeds
+
+
+def split_number(seed: str, place: int) -> int:
+    """The number of a published seed in its list; of others, their place in the user's."""
+    named = re.fullmatch(r"(?:test|val)(\d+)", seed)
+    return int(named[1]) if named else place
 
 
 def is_for_choosing(seed: str) -> bool:

@@ -19,8 +19,9 @@ from pamt_lightning.errors import InputError
 K = TypeVar("K", bound=Hashable)
 Verdict = Literal["better", "worse", "tie", "too few", "unknown"]
 
-# 0.83 - 0.82 and 0.82 - 0.81 are one difference, though not in binary; ranks must see them as one.
-_DECIMALS = 12
+# 0.83 - 0.82 and 0.82 - 0.81 are one difference, though not in binary, and accuracies are float32:
+# ranks must see them as one. Far above the error of float32, far below one node in a million.
+_SAME = 2e-7
 # Probabilities of n coins are multiples of 2⁻ⁿ: up to here, float64 adds them without any error.
 _MAX_EXACT = 50
 
@@ -125,8 +126,9 @@ def compare(
     if len(common) < 2:
         nan = math.nan
         return Comparison(len(common), nan, nan, nan, nan, nan, nan, "unknown")
-    differences = np.sort(np.round(our_figures - their_figures, _DECIMALS))
-    low, high = _interval(differences, 1 - level)
+    raw = np.sort(our_figures - their_figures)
+    low, high = _interval(raw, 1 - level)
+    differences = _snapped(raw)
     ranks = rankdata(np.abs(differences))
     effect = float((ranks * np.sign(differences)).sum() / ranks.sum())
     p_value = _signed_rank_p(differences, ranks)
@@ -134,7 +136,7 @@ def compare(
     num_signs = np.count_nonzero(differences) or len(common)
     return Comparison(
         count=len(common),
-        difference=float(differences.mean()),
+        difference=float(raw.mean()),
         low=low,
         high=high,
         p_value=p_value,
@@ -226,6 +228,17 @@ def _decide(p_value: float, effect: float, level: float) -> Verdict:
     if not p_value < level:
         return "tie"
     return "better" if effect > 0 else "worse"
+
+
+def _snapped(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The differences, with those of one size but for rounding made equal, or zero."""
+    size = np.abs(differences)
+    order = np.argsort(size, kind="stable")
+    is_new = np.diff(size[order], prepend=0.0) > _SAME
+    sizes = np.concatenate([[0.0], size[order][is_new]])
+    snapped = np.empty_like(size)
+    snapped[order] = sizes[np.cumsum(is_new)]
+    return np.asarray(np.sign(differences) * snapped)
 
 
 def _interval(

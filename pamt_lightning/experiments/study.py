@@ -16,11 +16,20 @@ class Sweep:
         option: Its name, such as ``model.alpha``.
         values: The values it takes.
         symbol: How it is written in tables and on axes, such as ``α``.
+        reference: In a study of one method, the value that all others are compared with, for all
+            data sets or for each by name.
     """
 
     option: str
     values: tuple[Value, ...]
     symbol: str = ""
+    reference: Value | Mapping[str, Value] = None
+
+    def reference_for(self, dataset: str) -> Value:
+        """The value that all others are compared with on a data set; none if there is none."""
+        if isinstance(self.reference, Mapping):
+            return self.reference.get(dataset)
+        return self.reference
 
 
 @dataclass(frozen=True)
@@ -38,8 +47,10 @@ class Study:
         sweeps: Options to vary, one at a time; none gives one table.
         reference: The method that all others are compared with.
         options: Options that all runs share, such as ``{"trainer.max_epochs": 500}``.
-        split_options: Options that take the number of the split (0, 1, ...) as their value, such as
+        split_options: Options that take the number of the split as their value (7 for ``test7``,
+            its place in the list for a seed without a name), such as
             ``data.noise_seed``.
+        further_references: Methods that all others are compared with in tables of their own.
     """
 
     name: str
@@ -53,6 +64,16 @@ class Study:
     reference: str = "PAMT"
     options: Mapping[str, Value] = field(default_factory=dict)
     split_options: tuple[str, ...] = ()
+    further_references: tuple[str, ...] = ()
+
+    def reference_of(self, cell: Cell) -> Cell:
+        """What a cell is compared with; itself if it is a reference."""
+        if len(self.methods) > 1:
+            return cell._replace(method=self.reference)
+        for sweep in self.sweeps:
+            if sweep.option == cell.option and sweep.reference_for(cell.dataset) is not None:
+                return cell._replace(value=sweep.reference_for(cell.dataset))
+        return cell
 
     def cells(self) -> list[Cell]:
         """All cells of the study, in the order of its file."""

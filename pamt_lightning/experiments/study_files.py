@@ -63,14 +63,16 @@ def read_study(
 def _study(name: str, content: Mapping[str, Any], reference: str | None, *, others: bool) -> Study:
     """The study; with ``others`` the methods are not those that the file's reference is from."""
     method_names = _names(content, "methods", method_name)
-    chosen = method_name(str(reference or content.get("reference", method_names[0])))
-    if chosen not in method_names:
+    asked = reference or content.get("reference", method_names[0])
+    asked = asked.split(",") if isinstance(asked, str) else asked
+    references = _names({"reference": asked}, "reference", method_name)
+    if left := [name for name in references if name not in method_names]:
         if reference is not None or not others:
             raise InputError(
                 f"`reference` must be one of the methods ({', '.join(method_names)}), "
-                f"got {chosen!r}."
+                f"got {left[0]!r}."
             )
-        chosen = method_names[0]
+        references = tuple(name for name in references if name in method_names) or method_names[:1]
     options = content.get("options", {})
     if not isinstance(options, dict):
         raise InputError(f"`options` must hold options and their values, got {options!r}.")
@@ -88,7 +90,8 @@ def _study(name: str, content: Mapping[str, Any], reference: str | None, *, othe
         splits=split_seeds(content.get("seeds", "test20")),
         inits=tuple(range(check_inits(content.get("inits", 1)))),
         sweeps=swept,
-        reference=chosen,
+        reference=references[0],
+        further_references=references[1:],
         options=options,
         split_options=_names(content, "split_options", str, needed=False),
     )
@@ -142,12 +145,21 @@ def _check_once(key: str, names: Sequence[Value]) -> None:
 def _sweep(value: Any) -> Sweep:
     if not isinstance(value, dict) or not {"option", "values"} <= set(value):
         raise InputError(f"a sweep needs `option` and `values`, got {value!r}.")
-    if unknown := set(value) - {"option", "values", "symbol"}:
-        raise InputError(f"a sweep has no key {unknown.pop()!r}: option, values, symbol.")
+    if unknown := set(value) - {"option", "values", "symbol", "reference"}:
+        raise InputError(
+            f"a sweep has no key {unknown.pop()!r}: option, values, symbol, reference."
+        )
     values: list[Value] = value["values"]
     if not isinstance(values, list) or not values:
         raise InputError(f"`values` of the sweep of {value['option']} must be a list.")
     if any(isinstance(each, (list, dict)) for each in values):
         raise InputError(f"`values` of the sweep of {value['option']} must be numbers or words.")
     _check_once(f"values` of the sweep of `{value['option']}", values)
-    return Sweep(str(value["option"]), tuple(values), str(value.get("symbol", "")))
+    reference = value.get("reference")
+    named = reference.values() if isinstance(reference, dict) else [reference]
+    if left := [each for each in named if each is not None and each not in values]:
+        raise InputError(
+            f"`reference` of the sweep of {value['option']} must be one of its values, "
+            f"got {left[0]!r}."
+        )
+    return Sweep(str(value["option"]), tuple(values), str(value.get("symbol", "")), reference)

@@ -76,7 +76,7 @@ def lines(analysis: Analysis, sweep: Sweep, *, differences: bool = False) -> Any
         if not numeric or len(where) <= 8:
             axes.set_xticks(where[shown], [value_text(value) for value in sweep.values[shown]])
         if number % columns == 0:
-            axes.set_ylabel(label if differences else metric_label(analysis.metric))
+            axes.set_ylabel(label if differences else metric_label(analysis))
     _label(figure, panels, ends, looks, 0.075 / (WIDTH / columns - 1.1))
     return figure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pamt_lightning.experiments.analysis import METRIC, Analysis, splits_of
+from pamt_lightning.experiments.analysis import Analysis, further, splits_of
 from pamt_lightning.experiments.fields import (
     Entry,
     auc_field,
@@ -14,6 +14,7 @@ from pamt_lightning.experiments.fields import (
     cost_field,
     figure_field,
 )
+from pamt_lightning.experiments.outcome import Cell
 from pamt_lightning.experiments.study import Sweep
 from pamt_lightning.experiments.wording import (
     bold_note,
@@ -23,6 +24,7 @@ from pamt_lightning.experiments.wording import (
     metric_label,
     name_of,
     point,
+    reference_name,
     row_name,
 )
 
@@ -77,15 +79,24 @@ def sections(analysis: Analysis) -> list[Section]:
                 comparison_notes(analysis, None),
             ),
         ]
+        found += [
+            Section(
+                f"Compared with {other.study.reference}",
+                comparison_tables(other),
+                comparison_notes(other, None),
+            )
+            for other in further(analysis)
+        ]
     for sweep in study.sweeps:
         name = name_of(sweep)
+        found.append(Section(f"Results by {name}", sweep_tables(analysis, sweep), bold))
         found += [
-            Section(f"Results by {name}", sweep_tables(analysis, sweep), bold),
             Section(
-                f"Compared with {study.reference}, by {name}",
-                sweep_comparison_tables(analysis, sweep),
-                comparison_notes(analysis, sweep.option),
-            ),
+                f"Compared with {reference_name(each.study, sweep)}, by {name}",
+                sweep_comparison_tables(each, sweep),
+                comparison_notes(each, sweep.option),
+            )
+            for each in (analysis, *further(analysis))
         ]
     guess = "0.5 is guessing, 1 tells them all. Planted: moved there as structure noise."
     found += [
@@ -99,10 +110,10 @@ def sections(analysis: Analysis) -> list[Section]:
 def results_table(analysis: Analysis) -> Table:
     """Methods × data sets: mean, spread, interval, the paper's mean, and what is missing."""
     study = analysis.study
-    papers = analysis.metric == METRIC
+    papers = analysis.beside_paper
     paper = "; in round brackets the paper's mean, on random splits of its own" if papers else ""
     return Table(
-        f"{metric_label(analysis.metric)}, mean ± standard deviation over {design(analysis)}; "
+        f"{metric_label(analysis)}, mean ± standard deviation over {design(analysis)}; "
         f"in square brackets the 95 % bootstrap interval of the mean{paper}.",
         ("method", *study.datasets),
         tuple(
@@ -139,7 +150,7 @@ def comparison_tables(analysis: Analysis) -> tuple[Table, ...]:
 
 def sweep_tables(analysis: Analysis, sweep: Sweep) -> tuple[Table, ...]:
     """One table for each data set: methods × values of the swept option."""
-    label = metric_label(analysis.metric)
+    label = metric_label(analysis)
     return tuple(
         Table(
             f"{dataset}: {label[:1].lower()}{label[1:]} by {name_of(sweep)}, mean ± standard "
@@ -164,29 +175,31 @@ def sweep_tables(analysis: Analysis, sweep: Sweep) -> tuple[Table, ...]:
 
 
 def sweep_comparison_tables(analysis: Analysis, sweep: Sweep) -> tuple[Table, ...]:
-    """One table for each data set: every method minus the reference at each value."""
+    """One table for each data set: every method minus the reference at each value.
+
+    In a study of one method: the method at each value minus itself at the reference's.
+    """
     study = analysis.study
-    others = [method for method in study.methods if method != study.reference]
-    if not others or study.reference not in study.methods:
-        return ()
-    return tuple(
-        Table(
-            f"{dataset}: {difference_label(analysis)}, by {name_of(sweep)}; with 95 % interval, "
-            "adjusted p, effect (r) and verdict.",
-            ("method", *(point(sweep, value) for value in sweep.values)),
-            tuple(
-                (
-                    method,
-                    tuple(
-                        comparison_field(analysis.result(dataset, method, sweep.option, value))
-                        for value in sweep.values
-                    ),
-                )
-                for method in others
-            ),
+    tables = []
+    for dataset in study.datasets:
+        rows = []
+        for method in study.methods:
+            cells = [Cell(dataset, method, sweep.option, value) for value in sweep.values]
+            if any(analysis.results[cell].comparison is not None for cell in cells):
+                rows.append((method, tuple(_compared(analysis, cell) for cell in cells)))
+        caption = (
+            f"{dataset}: {difference_label(analysis, sweep, dataset)}, by {name_of(sweep)}; with "
+            "95 % interval, adjusted p, effect (r) and verdict."
         )
-        for dataset in study.datasets
-    )
+        header = ("method", *(point(sweep, value) for value in sweep.values))
+        tables.append(Table(caption, header, tuple(rows)))
+    return tuple(table for table in tables if table.rows)
+
+
+def _compared(analysis: Analysis, cell: Cell) -> Entry:
+    if analysis.study.reference_of(cell) == cell:
+        return Entry(("reference",))
+    return comparison_field(analysis.results[cell])
 
 
 def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
@@ -206,7 +219,7 @@ def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
                 *(auc_field(values, result) for values in figures),
             )
             rows.setdefault(cell.dataset, []).append((row_name(analysis, cell), fields))
-    label = metric_label(analysis.metric)
+    label = metric_label(analysis)
     label = label[:1].lower() + label[1:]
     return tuple(
         Table(

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from pamt_lightning.config_layers import load
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.expand import (
-    Configure,
-    Run,
-    config_file,
-    expand_cells,
-    option_args,
-)
+from pamt_lightning.experiments.expand import Configure, Run, expand_cells
 from pamt_lightning.experiments.outcome import Cell, Value
 from pamt_lightning.experiments.runner import Runner
 from pamt_lightning.experiments.seeds import is_for_choosing
+from pamt_lightning.experiments.space import Choice, Space
 from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.study_files import dataset_name
-from pamt_lightning.runs import write_whole
 
-_RANGE_KEYS = {"low", "high", "log", "step"}
-_SPACE_KEYS = {"space", "datasets", "conditions", "start"}
 _LEFT_OVER = "known nodes left over"  # what a published validation seed is scored on
-
-
-@dataclass(frozen=True)
-class Space:
-    """What is searched, and on what it is scored.
-
-    Attributes:
-        options: By option, a list of choices or a range (``low``, ``high``, ``log``, ``step``).
-        datasets: Data sets that one choice is to serve; none leaves that to the command line.
-        conditions: Options under each of which every data set is scored, such as noise.
-        start: Choices to try first, such as the paper's values.
-    """
-
-    options: Mapping[str, list[Value] | dict[str, float | bool]]
-    datasets: tuple[str, ...] = ()
-    conditions: tuple[Mapping[str, Value], ...] = ({},)
-    start: tuple[Mapping[str, Value], ...] = ()
+# What we note on a trial: why it failed, and the number of the trial that it is done for again.
+_REASON, _AGAIN = "reason", "again"
 
 
 @dataclass
@@ -58,42 +33,24 @@ class Trial:
     Attributes:
         number: Counts from 0.
         choice: Value by option.
-        score: Mean accuracy over data sets, conditions and splits; none if it failed.
-        splits: On how many splits it was scored before it was clear that others are better.
         state: How it ended: ``complete``, ``pruned`` or ``failed``.
+        by_split: Mean accuracy over data sets and conditions, for each split it was scored on.
+        by_place: Mean accuracy over these splits, for each data set under each condition.
+        why: Why it failed.
     """
 
     number: int
     choice: dict[str, Value]
-    score: float | None
-    splits: int
     state: str
+    by_split: dict[str, float] = field(default_factory=dict)
+    by_place: dict[str, float] = field(default_factory=dict)
+    why: str = ""
 
-
-def read_space(path: Path) -> Space:
-    """A space from its YAML file."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path} with a space to search.")
-    content = load(str(path), path)
-    if unknown := set(content) - _SPACE_KEYS:
-        keys = ", ".join(sorted(_SPACE_KEYS))
-        raise InputError(f"{path} has no key {unknown.pop()!r}. Keys: {keys}.")
-    options = content.get("space")
-    if not isinstance(options, dict) or not options:
-        raise InputError(
-            f"{path}: `space` must hold options and what they may be, got {options!r}."
-        )
-    for name, values in options.items():
-        _check_choices(f"{path}: {name}", values)
-    start = tuple(content.get("start", ()))
-    for choice in start:
-        if not isinstance(choice, dict) or set(choice) - set(options):
-            raise InputError(f"{path}: `start` may hold options of `space` only, got {choice!r}.")
-    conditions = tuple(content.get("conditions", ({},)))
-    if not conditions or not all(isinstance(condition, dict) for condition in conditions):
-        raise InputError(f"{path}: `conditions` must be a list of options, got {conditions!r}.")
-    datasets = tuple(dataset_name(str(name)) for name in content.get("datasets", ()))
-    return Space(options, datasets, conditions, start)
+    @property
+    def score(self) -> float | None:
+        """Mean over the splits; none if there are none."""
+        values = self.by_split.values()
+        return sum(values) / len(values) if values else None
 
 
 def check_seeds(seeds: Sequence[str], published: bool) -> None:
@@ -104,6 +61,22 @@ def check_seeds(seeds: Sequence[str], published: bool) -> None:
                 f"`seeds` must be published validation seeds (val0 to val19) to choose on, got "
                 f"{seed!r}: what is chosen on test seeds cannot be reported on them."
             )
+
+
+def runs_of(
+    space: Space,
+    args: Sequence[str],
+    choice: Choice,
+    study: Study,
+    configure: Configure,
+    threads: int = 1,
+) -> list[Run]:
+    """The runs that a choice is scored by."""
+    cells = [
+        (Cell(place.dataset or "typed data", "tuned"), space.args(place, args, choice))
+        for place in space.places()
+    ]
+    return expand_cells(cells, study, configure, threads)
 
 
 @dataclass
@@ -117,6 +90,7 @@ class Tuner:
         configure: From arguments to configuration.
         runner: What does the runs.
         threads: Threads of each run.
+        retry: Whether trials that failed are done again.
     """
 
     space: Space
@@ -125,48 +99,95 @@ class Tuner:
     configure: Configure
     runner: Runner
     threads: int = 1
-    trials: list[Trial] = field(default_factory=list)
+    retry: bool = False
 
     def search(self, storage: Path, trials: int, seed: int = 0) -> list[Trial]:
         """Go on until there are so many trials; the best comes first."""
         optuna = _optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage.parent.mkdir(parents=True, exist_ok=True)
-        search = optuna.create_study(
-            study_name="pamt",
-            storage=f"sqlite:///{storage}",
-            direction="maximize",
-            load_if_exists=True,
-            sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=10),
-            # Made for this: is the best trial better on the same splits so far?
-            pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
-        )
-        self._check_same_question(search)
-        if not search.trials:
-            for choice in self.space.start:
-                search.enqueue_trial(dict(choice))
-        finished = sum(t.state.is_finished() for t in search.trials)
+        with _alone(storage):
+            search = optuna.create_study(
+                study_name="pamt",
+                storage=f"sqlite:///{storage}",
+                direction="maximize",
+                load_if_exists=True,
+                # Made for this: is the best trial better on the same splits so far?
+                pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
+            )
+            self._check_same_question(search)
+            # A sampler that starts anew with the same seed would draw the same choices again.
+            search.sampler = optuna.samplers.TPESampler(
+                seed=seed + len(search.trials), n_startup_trials=10
+            )
+            if not search.trials:
+                for choice in self.space.start:
+                    search.enqueue_trial(dict(choice))
+            self._take_up(search)
+            self._optimize(search, trials)
+            return self.listed(search)
+
+    def _take_up(self, search: Any) -> None:
+        """Queue what was interrupted once more: splits that were finished cost nothing."""
+        fail = _optuna().trial.TrialState.FAIL
+        for trial in search.trials:
+            if trial.state.name == "RUNNING":  # we hold the lock, so its process is dead
+                search.tell(trial.number, state=fail)
+        done_again = _done_again(search)
+        for trial in search.trials:
+            wanted = _is_interrupted(trial) or (self.retry and trial.state == fail)
+            params = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            if wanted and params and trial.number not in done_again:
+                search.enqueue_trial(params, user_attrs={_AGAIN: trial.number})
+
+    def _optimize(self, search: Any, trials: int) -> None:
+        finished = len(_finished(search))
         with tqdm(total=trials, initial=min(finished, trials), desc="trials", disable=None) as bar:
             for _ in range(trials - finished):
                 search.optimize(self._objective, n_trials=1, catch=(TrialFailedError,))
-                if _complete(search):
+                if any(trial.state.name == "COMPLETE" for trial in search.trials):
                     bar.set_postfix_str(f"best {100 * search.best_value:.2f}", refresh=False)
                 bar.update(1)
-        return self.listed(search)
 
     def listed(self, search: Any) -> list[Trial]:
         """All trials: finished ones by score, then pruned and failed ones."""
+        scores = self._scores_in_store()
         found = []
-        for trial in search.trials:
-            if not trial.state.is_finished():
-                continue
-            values = list(trial.intermediate_values.values())
-            score = sum(values) / len(values) if values else None
+        for trial in _finished(search):
             state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
-            choice = {name: _rounded(value) for name, value in trial.params.items()}
-            found.append(Trial(trial.number, choice, score, len(values), state))
+            steps = sorted(trial.intermediate_values.items())
+            by_split = {self.study.splits[step]: value for step, value in steps}
+            choice = self.space.choice(trial.params)
+            by_place = {}
+            for place in self.space.places():
+                args = tuple(self.space.args(place, self.args, choice))
+                values = [v for key, v in scores.items() if key[0] == args and key[1] in by_split]
+                by_place[place.label()] = sum(values) / len(values) if values else math.nan
+            why = str(trial.user_attrs.get(_REASON, ""))
+            found.append(Trial(trial.number, choice, state, by_split, by_place, why))
         order = {"complete": 0, "pruned": 1, "failed": 2}
-        return sorted(found, key=lambda t: (order[t.state], -(t.score or 0.0)))
+        return sorted(found, key=lambda t: (order[t.state], -(t.score or 0.0), t.number))
+
+    def first_choice(self, trials: Sequence[Trial]) -> Trial:
+        """What the best is to be compared with: the first of `start`, else the first trial."""
+        scored = sorted((t for t in trials if t.by_split), key=lambda t: t.number)
+        start = self.space.start[0] if self.space.start else {}
+        same = [t for t in scored if start.items() <= t.choice.items()]
+        return (same or scored)[0]
+
+    def _scores_in_store(self) -> dict[tuple[tuple[str, ...], str, int], float]:
+        """Scores by arguments, split and initialisation.
+
+        Not by the names of the runs: these change with the code, and the trials are to be shown as
+        they were scored.
+        """
+        found = {}
+        for row in self.runner.store.rows().values():
+            if row.get("error") is None:
+                args = tuple(row["args"])
+                key = (args[: args.index("--data.split_seed")], row["split_seed"], row["init_seed"])
+                found[key] = score_of(row)
+        return found
 
     def _check_same_question(self, search: Any) -> None:
         """A stored search goes on only if it asks the same."""
@@ -189,48 +210,29 @@ class Tuner:
             )
 
     def _objective(self, trial: Any) -> float:
-        optuna = _optuna()
-        choice = {name: self._suggest(trial, name) for name in self.space.options}
+        choice = self.space.suggest(trial)
+        runs = runs_of(
+            self.space, self.args, choice, self.study, self.configure, self.threads
+        )
         scores = []
-        for step, runs in enumerate(self.steps(choice)):
-            score = self._score(runs)
+        for step, split in enumerate(self.study.splits):
+            try:
+                score = self._score([run for run in runs if run.split_seed == split])
+            except TrialFailedError as error:
+                trial.set_user_attr(_REASON, str(error))
+                raise
             scores.append(score)
             trial.report(score, step)
             if step + 1 < len(self.study.splits) and trial.should_prune():
-                raise optuna.TrialPruned
+                raise _optuna().TrialPruned
         return sum(scores) / len(scores)
 
-    def steps(self, choice: Mapping[str, Value]) -> Iterator[list[Run]]:
-        """The runs of a choice, split by split."""
-        datasets: tuple[str | None, ...] = self.space.datasets or (None,)
-        cells = []
-        for dataset in datasets:
-            for condition in self.space.conditions:
-                data = [] if dataset is None else ["--config", config_file(dataset)]
-                args = [*data, *self.args, *option_args(condition), *option_args(choice)]
-                cells.append((Cell(dataset or "", "tuned"), args))
-        runs = expand_cells(cells, self.study, self.configure, self.threads)
-        for split in self.study.splits:
-            yield [run for run in runs if run.split_seed == split]
-
     def _score(self, runs: list[Run]) -> float:
-        tally = self.runner.run(runs, retry=False)
+        tally = self.runner.run(runs, retry=self.retry)
         if tally.failed:
             raise TrialFailedError(next(iter(tally.failed.values())))
         rows = self.runner.store.rows()
         return sum(score_of(rows[run.run_id]) for run in runs) / len(runs)
-
-    def _suggest(self, trial: Any, name: str) -> Value:
-        values = self.space.options[name]
-        if isinstance(values, list):
-            chosen: Value = trial.suggest_categorical(name, values)
-            return chosen
-        low, high, log = values["low"], values["high"], bool(values.get("log", False))
-        step: Any = values.get("step")
-        if isinstance(low, int) and isinstance(high, int):
-            whole: int = trial.suggest_int(name, low, high, step=step or 1, log=log)
-            return whole
-        return _rounded(trial.suggest_float(name, low, high, step=step, log=log))
 
 
 class TrialFailedError(Exception):
@@ -250,57 +252,41 @@ def score_of(row: Mapping[str, Any]) -> float:
     return float(score)
 
 
-def write_choice(path: Path, trial: Trial, source: Sequence[str]) -> None:
-    """The best choice as a config file, to be laid over that of a data set."""
-    content: dict[str, Any] = {}
-    for name, value in trial.choice.items():
-        keys = name.split(".")
-        if keys[0] == "model" and len(keys) > 1 and keys[1] != "init_args":
-            keys.insert(1, "init_args")
-        place = content
-        for key in keys[:-1]:
-            place = place.setdefault(key, {})
-        place[keys[-1]] = value
-    text = "".join(f"# {line}\n" for line in source) + yaml.safe_dump(content, sort_keys=False)
-    write_whole(path, lambda file: print(text, end="", file=file))
-
-
-def write_trials(path: Path, trials: Sequence[Trial]) -> None:
-    """All trials as CSV."""
-    names = list(dict.fromkeys(name for trial in trials for name in trial.choice))
-
-    def write(file: Any) -> None:
-        writer = csv.writer(file)
-        writer.writerow(["trial", "state", "score", "splits", *names])
-        for trial in trials:
-            values = [trial.choice.get(name) for name in names]
-            writer.writerow([trial.number, trial.state, trial.score, trial.splits, *values])
-
-    write_whole(path, write)
-
-
-def _rounded(value: Value) -> Value:
-    # Four digits are more than a search can tell apart, and can be read and typed.
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-def _complete(search: Any) -> bool:
-    return any(trial.state.name == "COMPLETE" for trial in search.trials)
-
-
-def _check_choices(where: str, values: Any) -> None:
-    if isinstance(values, list) and values:
-        return
-    if not isinstance(values, dict) or not {"low", "high"} <= set(values) <= _RANGE_KEYS:
+@contextmanager
+def _alone(storage: Path) -> Iterator[None]:
+    """Hold the search: a trial that runs in one process looks interrupted to another."""
+    lock = FileLock(storage.with_name(f"{storage.name}.lock"), blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
         raise InputError(
-            f"{where} must be a list of choices or a range such as {{low: 0.001, high: 0.1, "
-            f"log: true}}, got {values!r}."
-        )
-    numbers = [values["low"], values["high"]]
-    if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
-        raise InputError(f"{where}: `low` and `high` must be numbers, got {numbers}.")
-    if not values["low"] < values["high"]:
-        raise InputError(f"{where}: `low` must be below `high`, got {numbers}.")
+            f"another `pamt tune` is at the search in {storage.parent}: wait for it, or name "
+            "another --folder."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_interrupted(trial: Any) -> bool:
+    """Whether a trial was broken off: one that failed by itself says why."""
+    return trial.state.name == "FAIL" and _REASON not in trial.user_attrs
+
+
+def _done_again(search: Any) -> set[int]:
+    """Numbers of the trials that others have taken the place of."""
+    return {trial.user_attrs[_AGAIN] for trial in search.trials if _AGAIN in trial.user_attrs}
+
+
+def _finished(search: Any) -> list[Any]:
+    """The trials that count."""
+    out = _done_again(search)
+    return [
+        trial
+        for trial in search.trials
+        if trial.state.is_finished() and not _is_interrupted(trial) and trial.number not in out
+    ]
 
 
 def _optuna() -> Any:

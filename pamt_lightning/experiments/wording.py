@@ -6,7 +6,7 @@ import math
 
 from pamt_lightning.experiments.analysis import LEVEL, METRIC, Analysis
 from pamt_lightning.experiments.outcome import Cell, Value
-from pamt_lightning.experiments.study import Sweep
+from pamt_lightning.experiments.study import Study, Sweep
 
 NONE = "–"
 _LONGEST_NAME = 22
@@ -20,16 +20,29 @@ VERDICTS = {
 }
 
 
-def metric_label(metric: str) -> str:
-    """A metric as it is written above a table and on an axis."""
-    return "Test accuracy in %" if metric == METRIC else f"{metric} in %"
+def metric_label(analysis: Analysis) -> str:
+    """The metric as it is written above a table and on an axis."""
+    if analysis.metric != METRIC:
+        return f"{analysis.metric} in %"
+    return "Test accuracy in %" if analysis.on_test_nodes else "Accuracy on known nodes in %"
 
 
-def difference_label(analysis: Analysis) -> str:
+def difference_label(
+    analysis: Analysis, sweep: Sweep | None = None, dataset: str | None = None
+) -> str:
     """What a comparison with the reference shows."""
-    label = metric_label(analysis.metric).removesuffix(" in %")
+    label = metric_label(analysis).removesuffix(" in %")
     label = label[:1].lower() + label[1:]
-    return f"{label} minus that of {analysis.study.reference} on the same splits, in points"
+    reference = reference_name(analysis.study, sweep, dataset)
+    return f"{label} minus that of {reference} on the same splits, in points"
+
+
+def reference_name(study: Study, sweep: Sweep | None = None, dataset: str | None = None) -> str:
+    """What others are compared with: a method, or in a study of one method a value."""
+    if sweep is None or len(study.methods) > 1 or sweep.reference is None:
+        return study.reference
+    value = None if dataset is None else sweep.reference_for(dataset)
+    return "the configured value" if value is None else f"{study.methods[0]}, {point(sweep, value)}"
 
 
 def name_of(sweep: Sweep) -> str:

@@ -1,10 +1,12 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pamt_lightning.cli import FitParser
+from pamt_lightning.errors import InputError
 from pamt_lightning.experiments import fingerprint
 from pamt_lightning.experiments.expand import (
     Configure,
@@ -166,15 +168,23 @@ def test_runs_come_split_by_split_and_can_be_typed(configure: Configure) -> None
 
 def test_each_split_has_noise_of_its_own_the_same_for_all_methods(configure: Configure) -> None:
     study = small_study(
-        splits=("test3", "test7"),
+        splits=("test3", "test7", "42"),
         sweeps=(Sweep("data.structure_noise", (0.3, 0.5)),),
         split_options=("data.noise_seed",),
     )
     runs = expand(study, configure)
     seeds = {run.run_id: configure(list(run.args))["data"]["noise_seed"] for run in runs}
-    assert len(seeds) == 8
+    assert len(seeds) == 12
+    expected = {"test3": 3, "test7": 7, "42": 2}  # a seed without a name: its place in the list
     for run in runs:
-        assert seeds[run.run_id] == study.splits.index(run.split_seed), run
+        assert seeds[run.run_id] == expected[run.split_seed], run
+
+
+def test_a_split_that_no_seed_changes_is_not_counted_twice(configure: Configure) -> None:
+    study = small_study(splits=("test0", "test1"), options={"data.split": "given"})
+    with pytest.raises(InputError, match="has a split of its own, which no seed changes"):
+        expand(study, configure)
+    assert expand(replace(study, splits=("test0",)), configure)
 
 
 def test_a_split_option_that_is_none_is_told_before_anything_runs(

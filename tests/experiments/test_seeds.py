@@ -4,7 +4,7 @@ import pytest
 
 from pamt_lightning.data.splits import TEST_SEEDS, VALIDATION_SEEDS
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.seeds import is_for_choosing, split_seeds
+from pamt_lightning.experiments.seeds import is_for_choosing, split_number, split_seeds
 
 
 def test_a_name_alone_is_a_count() -> None:
@@ -13,9 +13,9 @@ def test_a_name_alone_is_a_count() -> None:
     assert split_seeds("test20") == tuple(f"test{number}" for number in range(20))
 
 
-@pytest.mark.parametrize("written", ["test3,val1,42", "test3 val1 42", "test3, val1,\n42,"])
+@pytest.mark.parametrize("written", ["test3,test1,42", "test3 test1 42", "test3, test1,\n42,"])
 def test_in_a_list_a_name_is_a_seed(written: str) -> None:
-    assert split_seeds(written) == ("test3", "val1", "42")
+    assert split_seeds(written) == ("test3", "test1", "42")
 
 
 def test_a_list_of_yaml_may_mix_names_and_numbers() -> None:
@@ -51,3 +51,14 @@ def test_only_validation_seeds_are_for_choosing() -> None:
     assert is_for_choosing(str(VALIDATION_SEEDS[19]))
     assert not is_for_choosing("test0")
     assert not is_for_choosing("0")
+
+
+@pytest.mark.parametrize("seeds", ["test0,val0", ["val3", 7]])
+def test_seeds_to_choose_on_and_others_do_not_mix(seeds: str | list[str | int]) -> None:
+    with pytest.raises(InputError, match="must be validation seeds or others, not both"):
+        split_seeds(seeds)
+
+
+def test_a_published_seed_has_its_own_number_wherever_it_stands() -> None:
+    seeds = split_seeds("test7,test3,42")
+    assert [split_number(seed, place) for place, seed in enumerate(seeds)] == [7, 3, 2]

@@ -178,7 +178,19 @@ def test_differences_that_are_one_but_for_binary_rounding_tie() -> None:
     ours = [0.2, 0.3, 0.4, 0.6, 0.6, 0.6 + 1e-16, 0.1 + 0.7]
     assert len({a - b for a, b in zip(ours, reference, strict=True)}) > 4
     found = compare(figures(ours), figures(reference))
-    assert found == against_zero([0.1, 0.1, 0.1, 0.1, -0.1, 0, 0])
+    plain = against_zero([0.1, 0.1, 0.1, 0.1, -0.1, 0, 0])
+    assert (found.p_value, found.effect) == (plain.p_value, plain.effect)
+    assert found.difference == pytest.approx(plain.difference)
+
+
+def test_accuracies_of_single_precision_tie_as_the_counts_of_nodes_do() -> None:
+    nodes = 610
+    right = [(500, 497), (497, 494), (460, 463), (455, 455), (480, 477), (433, 430), (470, 462)]
+    ours, theirs = ([float(np.float32(pair[side] / nodes)) for pair in right] for side in (0, 1))
+    assert len({abs(a - b) for a, b in zip(ours, theirs, strict=True)}) > 3  # of three sizes
+    found = compare(figures(ours), figures(theirs))
+    counted = against_zero([a - b for a, b in right])
+    assert (found.p_value, found.effect) == (counted.p_value, counted.effect)
 
 
 def test_the_effect_is_the_balance_of_the_ranks() -> None:

@@ -36,6 +36,25 @@ def test_a_study_says_what_its_file_says(tmp_path: Path) -> None:
     assert study.split_options == ("data.noise_seed",)
 
 
+def test_a_study_may_have_several_references_and_a_sweep_one_of_its_values(tmp_path: Path) -> None:
+    sweep = {"option": "model.alpha", "values": [0.1, 0.2], "reference": {"pubmed": 0.2}}
+    name = write_study(tmp_path / "mine.yaml", reference=["PTS", "pamt"], sweeps=[sweep])
+    study = read_study(name)
+    assert (study.reference, study.further_references) == ("PTS", ("PAMT",))
+    assert read_study(name, reference="PAMT").further_references == ()
+    assert study.sweeps[0].reference_for("pubmed") == 0.2
+    assert study.sweeps[0].reference_for("cora_ml") is None
+    one = read_study(name, methods=["PAMT"])
+    assert (one.reference, one.further_references) == ("PAMT", ())
+    cell = Cell("pubmed", "PAMT", "model.alpha", 0.1)
+    assert one.reference_of(cell) == cell._replace(value=0.2)
+    assert study.reference_of(cell) == cell._replace(method="PTS")
+    wrong = {**sweep, "reference": 0.3}
+    name = write_study(tmp_path / "mine.yaml", sweeps=[wrong])
+    with pytest.raises(InputError, match="`reference` of the sweep of model.alpha must be one of"):
+        read_study(name)
+
+
 def test_cells_come_point_by_point(tmp_path: Path) -> None:
     sweeps = [{"option": "model.alpha", "values": [0.1, 0.2]}, {"option": "x", "values": [None]}]
     name = write_study(tmp_path / "mine.yaml", datasets=["pubmed", "synthetic"], sweeps=sweeps)

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from pamt_lightning.experiments.analysis import analyse
+from pamt_lightning.experiments.csv_files import table_csv
 from pamt_lightning.experiments.outcome import Cell, Outcome
-from pamt_lightning.experiments.study import Sweep
+from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.experiments.tables import (
     cost_table,
     edge_tables,
     gaps_table,
+    results_table,
     sections,
     sweep_comparison_tables,
     sweep_tables,
@@ -125,3 +127,78 @@ def test_nothing_missing_is_said_in_words() -> None:
     table = gaps_table(analyse(STUDY, outcomes(STUDY)))
     assert table.rows == ()
     assert table.caption == "Nothing: all runs that the study asks for are there."
+
+
+def test_a_study_of_one_method_is_compared_with_the_configured_value() -> None:
+    sweep = Sweep("model.alpha", (0.1, 0.2), "α", {"a": 0.2, "b": 0.1})
+    splits = tuple(f"test{number}" for number in range(8))
+    study = Study("s", "s", ("a", "b"), ("PAMT",), splits, sweeps=(sweep,))
+    gains = {("a", 0.1): 0.01, ("a", 0.2): 0.0, ("b", 0.1): 0.0, ("b", 0.2): -0.02}
+    runs = [
+        Outcome(f"{cell}{split}", cell, split, 0, {"test_acc": 0.8 + gain + 0.001 * number})
+        for (dataset, value), gain in gains.items()
+        for number, split in enumerate(splits)
+        for cell in [Cell(dataset, "PAMT", "model.alpha", value)]
+    ]
+    analysis = analyse(study, runs)
+    tables = sweep_comparison_tables(analysis, sweep)
+    assert [table.caption.split(",")[0] for table in tables] == [
+        "a: test accuracy minus that of PAMT",
+        "b: test accuracy minus that of PAMT",
+    ]
+    assert "PAMT, α = 0.2 on the same splits" in tables[0].caption
+    ((_, fields),) = tables[0].rows
+    assert fields[0].lines[0].startswith("+1.00 [")
+    assert fields[0].lines[-1] == "better"
+    assert fields[1].lines == ("reference",)
+    ((_, fields),) = tables[1].rows
+    assert fields[0].lines == ("reference",)
+    assert fields[1].lines[-1] == "worse"
+    names = [section.title for section in sections(analysis)]
+    assert "Compared with the configured value, by α (model.alpha)" in names
+
+
+def test_each_further_reference_has_tables_of_its_own() -> None:
+    sweep = Sweep("data.structure_noise", (0.5,))
+    splits = tuple(f"test{number}" for number in range(8))
+    study = Study(
+        *("s", "s", ("a",), ("PAMT", "PTA", "PAMT_plus"), splits),
+        sweeps=(sweep,),
+        further_references=("PAMT_plus",),
+    )
+    means = {"PAMT": 0.8, "PTA": 0.7, "PAMT_plus": 0.9}
+    runs = [
+        Outcome(f"{method}{split}", cell, split, 0, {"test_acc": mean + 0.001 * number})
+        for method, mean in means.items()
+        for number, split in enumerate(splits)
+        for cell in [Cell("a", method, "data.structure_noise", 0.5)]
+    ]
+    found = {section.title: section for section in sections(analyse(study, runs))}
+    first = found["Compared with PAMT, by data.structure_noise"].tables[0]
+    second = found["Compared with PAMT_plus, by data.structure_noise"].tables[0]
+    assert [(name, fields[0].lines[-1]) for name, fields in first.rows] == [
+        ("PTA", "worse"),
+        ("PAMT_plus", "better"),
+    ]
+    assert [(name, fields[0].lines[-1]) for name, fields in second.rows] == [
+        ("PAMT", "worse"),
+        ("PTA", "worse"),
+    ]
+    lines = table_csv(study, runs).splitlines()
+    assert len(lines) == 1 + 2 * 3
+    assert {line.split(",")[-9] for line in lines[1:]} == {"", "PAMT", "PAMT_plus"}
+
+
+def test_accuracy_on_known_nodes_is_not_called_test_accuracy() -> None:
+    study = Study("s", "s", ("cora_ml",), ("PAMT",), ("val0", "val1"))
+    cell = Cell("cora_ml", "PAMT")
+    runs = [
+        Outcome(split, cell, split, 0, {"test_acc": 0.8}, tested_on="known nodes left over")
+        for split in study.splits
+    ]
+    analysis = analyse(study, runs)
+    table = results_table(analysis)
+    assert table.caption.startswith("Accuracy on known nodes in %")
+    assert "paper" not in table.caption
+    assert "86.01" not in str(table.rows)  # the paper's mean is of test nodes
+    assert "86.01" in str(results_table(analyse(study, [])).rows)
