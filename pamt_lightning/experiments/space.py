@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from pamt_lightning.config_layers import find_config, load
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.expand import config_file, option_args
-from pamt_lightning.experiments.outcome import Value
+from pamt_lightning.experiments.expand import Configure, Run, config_file, expand_cells, option_args
+from pamt_lightning.experiments.outcome import Cell, Value
+from pamt_lightning.experiments.study import Study
 from pamt_lightning.experiments.study_files import dataset_name
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
@@ -59,6 +60,21 @@ class Space:
         """What would be typed after `pamt fit` for a choice in one place, but for the seeds."""
         data = [] if place.dataset is None else ["--config", config_file(place.dataset)]
         return [*data, *typed, *option_args(place.condition), *option_args(choice)]
+
+    def runs(
+        self,
+        typed: Sequence[str],
+        choice: Choice,
+        study: Study,
+        configure: Configure,
+        threads: int = 1,
+    ) -> list[Run]:
+        """The runs that a choice is scored by."""
+        cells = [
+            (Cell(place.dataset or "typed data", "tuned"), self.args(place, typed, choice))
+            for place in self.places()
+        ]
+        return expand_cells(cells, study, configure, threads)
 
     def samples(self) -> list[dict[str, Value]]:
         """Few choices in which every listed value and both ends of every range occur."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.expand import Configure, Run, expand_cells
-from pamt_lightning.experiments.outcome import Cell, Value
+from pamt_lightning.experiments.expand import Configure, Run
+from pamt_lightning.experiments.outcome import Value
 from pamt_lightning.experiments.runner import Runner
 from pamt_lightning.experiments.seeds import is_for_choosing
-from pamt_lightning.experiments.space import Choice, Space
+from pamt_lightning.experiments.space import Space
 from pamt_lightning.experiments.study import Study
 
 _LEFT_OVER = "known nodes left over"  # what a published validation seed is scored on
@@ -61,22 +61,6 @@ def check_seeds(seeds: Sequence[str], published: bool) -> None:
                 f"`seeds` must be published validation seeds (val0 to val19) to choose on, got "
                 f"{seed!r}: what is chosen on test seeds cannot be reported on them."
             )
-
-
-def runs_of(
-    space: Space,
-    args: Sequence[str],
-    choice: Choice,
-    study: Study,
-    configure: Configure,
-    threads: int = 1,
-) -> list[Run]:
-    """The runs that a choice is scored by."""
-    cells = [
-        (Cell(place.dataset or "typed data", "tuned"), space.args(place, args, choice))
-        for place in space.places()
-    ]
-    return expand_cells(cells, study, configure, threads)
 
 
 @dataclass
@@ -186,7 +170,8 @@ class Tuner:
             if row.get("error") is None:
                 args = tuple(row["args"])
                 key = (args[: args.index("--data.split_seed")], row["split_seed"], row["init_seed"])
-                found[key] = score_of(row)
+                with suppress(TrialFailedError):
+                    found[key] = score_of(row)
         return found
 
     def _check_same_question(self, search: Any) -> None:
@@ -211,9 +196,7 @@ class Tuner:
 
     def _objective(self, trial: Any) -> float:
         choice = self.space.suggest(trial)
-        runs = runs_of(
-            self.space, self.args, choice, self.study, self.configure, self.threads
-        )
+        runs = self.space.runs(self.args, choice, self.study, self.configure, self.threads)
         scores = []
         for step, split in enumerate(self.study.splits):
             try:

@@ -51,7 +51,7 @@ def test_a_study_may_have_several_references_and_a_sweep_one_of_its_values(tmp_p
     assert study.reference_of(cell) == cell._replace(method="PTS")
     wrong = {**sweep, "reference": 0.3}
     name = write_study(tmp_path / "mine.yaml", sweeps=[wrong])
-    with pytest.raises(InputError, match="`reference` of the sweep of model.alpha must be one of"):
+    with pytest.raises(InputError, match=r"`reference` of the sweep of model.alpha must be one of"):
         read_study(name)
 
 
