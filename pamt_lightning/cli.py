@@ -314,32 +314,6 @@ class PamtCLI(ParsedCLI):
             )
 
 
-class FitParser(PamtCLI):
-    """`pamt fit` up to its configuration: nothing is seeded, built or run.
-
-    What a study knows of its runs comes from here, so it cannot differ from the typed command.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("fit", [])
-
-    def configuration(self, args: list[str]) -> dict[str, Any]:
-        """The whole configuration that these arguments of `pamt fit` come to, as plain values."""
-        self.parse_arguments(self.parser, ["fit", *args])
-        content: dict[str, Any] = json.loads(self.parser.dump(self.config, format="json"))
-        plain: dict[str, Any] = content["fit"]
-        return plain
-
-    def _set_seed(self) -> None:
-        pass
-
-    def instantiate_classes(self) -> None:
-        """Nothing."""
-
-    def _run_subcommand(self, subcommand: str) -> None:
-        pass
-
-
 def run(command: str, args: list[str]) -> int:
     """Run one subcommand."""
     silence()

@@ -46,7 +46,10 @@ SHOWING = (
     *("outcome", "study", "statistics", "analysis", "tables", "wording", "markdown", "csv_files"),
     *("fields", "figures", "panels", "sweep_panels", "html_report", "html_style", "paper"),
 )
-PLANNING = ("seeds", "fingerprint", "store", "study_files", "expand", "runner", "worker")
+PLANNING = (
+    *("seeds", "fingerprint", "store", "study_files", "expand", "runner", "worker", "space"),
+    *("tune", "tune_command"),
+)
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}
 
 EQUATIONS = {

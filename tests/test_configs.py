@@ -1,6 +1,7 @@
 """Every config that is shipped is complete, parses, and says what the paper's table says."""
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 import yaml
 
 from pamt_lightning import PAMTModule
-from pamt_lightning.cli import FitParser
 from pamt_lightning.experiments.expand import cell_args, option_args
+from pamt_lightning.experiments.space import read_space
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.experiments.study_files import read_study
+from pamt_lightning.fit_parser import FitParser
 from pamt_lightning.methods import find_method
 from tests.command_line import parsed
 
@@ -19,6 +21,7 @@ FOLDER = Path(__file__).parents[1] / "configs"
 CONFIGS = sorted(FOLDER.glob("*.yaml"))
 BASELINES = sorted((FOLDER / "baselines").glob("*.yaml"))
 STUDIES = sorted((FOLDER / "studies").glob("*.yaml"))
+SPACES = sorted((FOLDER / "spaces").glob("*.yaml"))
 VARIANTS = {"pamt_0": "refresh_interval", "pamt_1": "momentum", "pamt_r": "pretrain_epochs"}
 METHODS = [path for path in BASELINES if path.stem not in VARIANTS]
 FILLED_IN = {"num_features", "num_classes"}  # from the data
@@ -219,6 +222,27 @@ def test_the_parameter_study_goes_through_the_configured_values() -> None:
         configured = read(FOLDER / f"{name}.yaml")["model"]["init_args"]
         for option, swept in values.items():
             assert configured[option.removeprefix("model.")] in swept, (name, option)
+
+
+def test_all_spaces_are_shipped() -> None:
+    assert {path.stem for path in SPACES} == {"pamt", "pamt_plus"}
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda p: p.stem)
+def test_every_option_of_a_space_reaches_an_argument(path: Path) -> None:
+    space = read_space(str(path))
+    (run,) = re.findall(r"^# Run: pamt tune (.+)$", path.read_text(encoding="utf-8"), re.M)
+    words = run.split()
+    assert words[words.index("--space") + 1] == f"configs/spaces/{path.name}"
+    model = words[words.index("--model") + 1] if "--model" in words else "PAMT"
+    assert find_method(model) == find_method(path.stem)
+    configure = FitParser().configuration
+    for place in space.places():
+        for choice in space.samples():
+            config = flat(configure(space.args(place, ["--model", model], choice)))
+            assert config["data.dataset"] == place.dataset
+            for name, value in {**place.condition, **choice}.items():
+                assert config[name.replace("model.", "model.init_args.")] == value, (place, name)
 
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +12,22 @@ from typing import Any
 
 from pamt_lightning.config_files import option_value
 from pamt_lightning.errors import InputError
+from pamt_lightning.experiments.fingerprint import digest, what_matters
 from pamt_lightning.experiments.outcome import Cell
 from pamt_lightning.experiments.reports import (
     PAGE,
-    RUNS_CSV,
-    TABLE_CSV,
     TABLES,
+    Finished,
+    finished_ids,
     write_reports,
+    write_summary,
 )
 from pamt_lightning.experiments.runner import Runner, Tally, check_jobs
 from pamt_lightning.experiments.seeds import split_seeds
-from pamt_lightning.experiments.store import Store
+from pamt_lightning.experiments.store import RUNS, Store
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.experiments.study_files import check_inits, read_study, studies
 from pamt_lightning.methods import find_method
-from pamt_lightning.runs import write_whole
 
 FOLDER = "lightning_logs/studies"
 FIXED = ("--data.split_seed", "--seed_everything", "--ckpt_path", "--run_dir", "--print_config")
@@ -91,17 +92,25 @@ def run_study(argv: Sequence[str]) -> int:
     for study in chosen:
         named = (*study.options, *study.split_options, *(sweep.option for sweep in study.sweeps))
         refuse("pamt study", [f"--{name}" for name in named], FIXED)
-    jobs = check_jobs(options.jobs, options.threads)
+    _check_names(chosen)
+    folder = Path(options.folder)
+    if options.report and not (folder / RUNS).is_file():
+        raise InputError(f"there is nothing to report on in {folder}: it has no {RUNS}.")
+    # A report needs no cores: it may be about runs of a bigger machine.
+    jobs = 0 if options.report else check_jobs(options.jobs, options.threads)
     runs = _expanded(chosen, options.threads)
-    store = Store(Path(options.folder))
+    store = Store(folder)
     tally = Tally()
     if not options.report:
         tally = _run_all([run for part in runs for run in part], store, jobs, options)
-    texts = {}
-    for study, part in zip(chosen, runs, strict=True):
-        texts[study.name] = _report(study, part, store, Path(options.folder) / study.name)
+    finished = [
+        Finished(study, part, _report(study, part, store, folder / study.name))
+        for study, part in zip(chosen, runs, strict=True)
+    ]
     if options.summary:
-        _write_summary(Path(options.summary), texts, Path(options.folder))
+        command = shlex.join(["pamt", "study", *argv])
+        write_summary(Path(options.summary), finished, store, command)
+        print(options.summary)
     return _exit_code(tally, [run for part in runs for run in part])
 
 
@@ -109,7 +118,7 @@ def run_bench(argv: Sequence[str]) -> int:
     """Run ``pamt bench`` with the arguments that follow it."""
     parser = _parser(
         "pamt bench",
-        "Many runs of one configuration: one line with mean, deviation and interval.",
+        "One configuration on many splits: a report with mean, deviation and interval.",
         _BENCH_EPILOG,
     )
     _add_common(parser, seeds="test20")
@@ -117,16 +126,16 @@ def run_bench(argv: Sequence[str]) -> int:
     refuse("pamt bench", rest, FIXED)
     jobs = check_jobs(options.jobs, options.threads)
 
-    from pamt_lightning.cli import FitParser
     from pamt_lightning.experiments.expand import expand_cells
+    from pamt_lightning.fit_parser import FitParser
 
     configure = FitParser().configuration
     config = configure(rest)
     cell = Cell(_dataset_of(config), _method_of(config, rest))
     study = Study(
-        name=f"bench_{cell.dataset}_{cell.method}",
+        name=f"bench_{cell.dataset}_{cell.method}_{digest(what_matters(config))[:8]}",
         title=f"{cell.method} on {cell.dataset}",
-        description=f"pamt bench {' '.join(argv)}",
+        description=shlex.join(["pamt", "bench", *argv]),
         datasets=(cell.dataset,),
         methods=(cell.method,),
         splits=split_seeds(options.seeds),
@@ -179,9 +188,20 @@ def _list(value: str | None) -> list[str] | None:
     return None if value is None else [part for part in value.split(",") if part]
 
 
+def _check_names(chosen: Sequence[Study]) -> None:
+    """Refuse studies that would write into one folder."""
+    names = [study.name for study in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two of the studies are named {name!r}, so their reports would lie in one folder: "
+                "rename a file, or run one after the other with another --folder."
+            )
+
+
 def _expanded(chosen: Sequence[Study], threads: int) -> list[list[Any]]:
-    from pamt_lightning.cli import FitParser
     from pamt_lightning.experiments.expand import expand
+    from pamt_lightning.fit_parser import FitParser
 
     configure = FitParser().configuration
     return [expand(study, configure, threads) for study in chosen]
@@ -192,7 +212,7 @@ def _run_all(runs: Sequence[Any], store: Store, jobs: int, options: Any) -> Tall
         try:
             return runner.run(runs, retry=options.retry)
         except KeyboardInterrupt:
-            done = len(store.rows().keys() & {run.run_id for run in runs})
+            done = len(finished_ids(runs, store.rows()))
             total = len({run.run_id for run in runs})
             print(
                 f"\nInterrupted: {done} of {total} runs are done. The same command goes on.",
@@ -206,20 +226,6 @@ def _report(study: Study, runs: Sequence[Any], store: Store, folder: Path) -> st
     shown = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)  # no pictures here
     print(f"{shown}\n{folder / TABLES}\n{folder / PAGE}")
     return text
-
-
-def _write_summary(path: Path, texts: dict[str, str], folder: Path) -> None:
-    """One Markdown file with the tables of several studies; pictures stay where they are."""
-    parts = []
-    for name, text in texts.items():
-        place = os.path.relpath(folder / name, path.parent).replace(os.sep, "/")
-        body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{place}/\g<2>", text)
-        body = re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)
-        files = ", ".join(f"[{file}](<{place}/{file}>)" for file in (TABLE_CSV, RUNS_CSV, PAGE))
-        parts.append(f"{body}\nFiles: {files}. Made by `pamt study {name}`.\n")
-    text = "# Results\n\n" + "\n".join(parts)
-    write_whole(path, lambda file: print(text, end="", file=file))
-    print(path)
 
 
 def _exit_code(tally: Tally, runs: Sequence[Any]) -> int:

@@ -53,9 +53,17 @@ class Drawing(NamedTuple):
     figure: Any
 
 
+class Written(NamedTuple):
+    """A figure that was written: its file name (without ending), its caption, its SVG text."""
+
+    name: str
+    caption: str
+    svg: str
+
+
 def write_figures(
     folder: Path, study: Study, outcomes: Sequence[Outcome], metric: str = METRIC
-) -> dict[str, str]:
+) -> list[Written]:
     """Write each figure as PNG and SVG.
 
     Args:
@@ -65,14 +73,14 @@ def write_figures(
         metric: The metric that is shown.
 
     Returns:
-        The SVG text of each figure by its caption, as `write_html` takes them.
+        What was written, in the order in which it is shown.
     """
-    written = {}
+    written = []
     for name, caption, figure in draw(study, outcomes, metric):
         svg = svg_text(figure)
         _write_bytes(folder / f"{name}.svg", svg.encode())
         _write_bytes(folder / f"{name}.png", png_bytes(figure))
-        written[caption] = svg
+        written.append(Written(name, caption, svg))
     return written
 
 

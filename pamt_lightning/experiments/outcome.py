@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,8 +60,3 @@ def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, 
         if outcome.cell == cell and outcome.error is None and metric in outcome.metrics:
             found.setdefault(outcome.split_seed, []).append(outcome.metrics[metric])
     return {split: sum(values) / len(values) for split, values in found.items()}
-
-
-def cells_of(outcomes: Sequence[Outcome]) -> list[Cell]:
-    """All cells, in the order in which they come first."""
-    return list(dict.fromkeys(outcome.cell for outcome in outcomes))

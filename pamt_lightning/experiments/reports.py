@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pamt_lightning.experiments.csv_files import runs_csv, table_csv
 from pamt_lightning.experiments.expand import Run, outcomes
 from pamt_lightning.experiments.html_report import write_html
 from pamt_lightning.experiments.markdown import markdown_report
-from pamt_lightning.experiments.store import Store
+from pamt_lightning.experiments.store import RUNS, Store
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.plots import plots_available
 from pamt_lightning.runs import write_whole
 
 TABLES, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
+# The names that `figures` gives, so that no file of somebody else is ever taken for an old one.
+_FIGURE = re.compile(r"(results|differences|(sweep|differences)-.*)\.(svg|png)")
+
+
+class Finished(NamedTuple):
+    """A study whose reports are written.
+
+    Attributes:
+        study: The study.
+        runs: All its runs, done or not.
+        text: Its tables as Markdown.
+    """
+
+    study: Study
+    runs: Sequence[Run]
+    text: str
 
 
 def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path) -> str:
@@ -34,13 +52,9 @@ def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path)
     if plots_available():
         from pamt_lightning.experiments.figures import write_figures
 
-        before = {file.name for file in folder.glob("*.svg")}
-        written = write_figures(folder, study, found)
-        drawn = dict(written)
-        images = _images(folder, drawn)
-        for name in before - {Path(address).name for address in images.values()}:
-            (folder / name).unlink()  # of an earlier state of the study
-            (folder / name).with_suffix(".png").unlink(missing_ok=True)
+        for name, caption, svg in write_figures(folder, study, found):
+            drawn[caption], images[caption] = svg, f"{name}.svg"
+        _remove_old_figures(folder, set(images.values()))
     text = markdown_report(study, found, images=images)
     for name, content in (
         (TABLES, text),
@@ -48,22 +62,71 @@ def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path)
         (TABLE_CSV, table_csv(study, found)),
     ):
         write_whole(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
-    context = store.context()
     write_html(
         folder / PAGE,
         study,
         found,
         configurations=_configurations(runs),
-        environment=_environment(runs, rows, context),
+        environment=_environment(runs, rows, store.context()),
         figures=drawn,
     )
     return text
 
 
-def _images(folder: Path, drawn: Mapping[str, str]) -> dict[str, str]:
-    """File of each figure by its caption."""
-    by_text = {file.read_text(encoding="utf-8"): file.name for file in folder.glob("*.svg")}
-    return {caption: by_text[svg] for caption, svg in drawn.items()}
+def write_summary(path: Path, finished: Sequence[Finished], store: Store, command: str) -> None:
+    """One Markdown file with the tables of several studies; pictures stay where they are.
+
+    Args:
+        path: The file.
+        finished: The studies, whose reports lie in folders of their names beside the runs.
+        store: Where the runs lie.
+        command: What was typed.
+    """
+    place = os.path.relpath(store.folder, path.parent).replace(os.sep, "/")
+    parts = [f"# Results\n\n{_about(finished, store, command, place)}\n"]
+    for study, _, text in finished:
+        home = f"{place}/{study.name}"
+        body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{home}/\g<2>", text)
+        body = re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)
+        files = ", ".join(f"[{file}](<{home}/{file}>)" for file in (TABLE_CSV, RUNS_CSV, PAGE))
+        parts.append(f"{body}\nFiles: {files}.\n")
+    content = "\n".join(parts)
+    write_whole(path, lambda file: print(content, end="", file=file))
+
+
+def finished_ids(runs: Iterable[Run], rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The runs that are done and did not fail."""
+    ids = {run.run_id for run in runs} & rows.keys()
+    return {run_id for run_id in ids if rows[run_id].get("error") is None}
+
+
+def _about(finished: Sequence[Finished], store: Store, command: str, place: str) -> str:
+    """What the summary is, how much of it there is yet, and what it was computed with."""
+    rows = store.rows()
+    counts = {
+        study.name: (len(finished_ids(runs, rows)), len({run.run_id for run in runs}))
+        for study, runs, _ in finished
+    }
+    said = ", ".join(f"{name} {done:,} of {total:,}" for name, (done, total) in counts.items())
+    whole = all(done == total for done, total in counts.values())
+    state = f"{'All runs are' if whole else '**Not all runs are**'} done: {said}."
+    if not whole:
+        state += " The tables of a study with runs missing are incomplete and will change."
+    everything = [run for _, runs, _ in finished for run in runs]
+    versions = _environment(everything, rows, store.context())
+    made_with = ", ".join(f"{name} {value}" for name, value in versions.items())
+    return (
+        f"Tables and figures of studies, written by `{command}` from the runs in "
+        f"[{RUNS}](<{place}/{RUNS}>); the next such command replaces this file. {state}"
+        + (f" Computed with: {made_with}." if made_with else "")
+    )
+
+
+def _remove_old_figures(folder: Path, kept: set[str]) -> None:
+    """Remove figures of an earlier state of the study, and nothing else."""
+    for file in list(folder.glob("*.*")):
+        if _FIGURE.fullmatch(file.name) and file.with_suffix(".svg").name not in kept:
+            file.unlink()
 
 
 def _configurations(runs: Sequence[Run]) -> dict[str, Any]:

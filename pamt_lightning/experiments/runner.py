@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +17,13 @@ from tqdm import tqdm
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments.expand import Run
 from pamt_lightning.experiments.store import Store
+from pamt_lightning.experiments.worker import STOPPED, Worker
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_WORKER = ("-m", "pamt_lightning.experiments.worker")
 _LOOK_AGAIN = 2.0  # seconds between looks at runs that another process is at
+# Numbers, as Windows lacks some names: SIGKILL, and SIGHUP, SIGINT, SIGTERM.
+_KILLED = -9
+_TOLD_TO_STOP = (-1, -2, -15, STOPPED)
+_Rows = Mapping[str, Mapping[str, Any]]
 
 
 def num_cores() -> int:
@@ -51,15 +51,19 @@ def check_jobs(jobs: int | None, threads: int) -> int:
 
 @dataclass
 class Tally:
-    """What became of the runs that were asked for."""
+    """What became of the runs that were asked for.
+
+    Attributes:
+        done: How many were done here and now.
+        failed: Why runs failed, by their ids; also those that failed before.
+    """
 
     done: int = 0
-    known: int = 0
     failed: dict[str, str] = field(default_factory=dict)
 
 
 class Runner:
-    """Processes that do runs and put them into a store.
+    """Processes that do runs and put them into a store; meanwhile SIGTERM is like Ctrl-C.
 
     Args:
         store: Where results go.
@@ -72,29 +76,36 @@ class Runner:
         self.store = store
         self.jobs, self.threads = jobs, threads
         self.quiet = quiet
-        self._workers: list[_Worker] = []
-        self._answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
+        self._workers: list[Worker] = []
+        self._answers: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
+        self._answers_sigterm = False
 
     def __enter__(self) -> Runner:
+        on_main = threading.current_thread() is threading.main_thread()  # else Python refuses
+        if on_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            self._answers_sigterm = True
         return self
 
     def __exit__(self, *_: object) -> None:
         for worker in self._workers:
             worker.stop()
         self._workers.clear()
+        if self._answers_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._answers_sigterm = False
 
-    def run(
-        self, runs: Sequence[Run], *, retry: bool = False, watch: Callable[[], None] | None = None
-    ) -> Tally:
+    def run(self, runs: Sequence[Run], *, retry: bool = False) -> Tally:
         """Do all runs that are not done yet.
 
         Args:
             runs: What is wanted; a run that stands there twice is done once.
             retry: Also those that failed before.
-            watch: Called after each run.
+
+        Raises:
+            InputError: No process can be started, or the code has changed since this one was.
         """
-        rows = self.store.rows()
-        tally = Tally()
+        rows, tally = self.store.rows(), Tally()
         wanted = {run.run_id: run for run in runs}
         waiting = []
         for run in wanted.values():
@@ -103,95 +114,113 @@ class Runner:
                 waiting.append(run)
             elif row.get("error") is not None:
                 tally.failed[run.run_id] = str(row["error"])
-            else:
-                tally.known += 1
         clock = _Clock(wanted, rows, self.jobs)
         with tqdm(
             total=len(wanted),
             initial=len(wanted) - len(waiting),
             desc="runs",
-            unit="run",
             dynamic_ncols=True,
             disable=True if self.quiet else None,
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
         ) as bar:
-            self._work(waiting, retry, tally, clock, bar, watch)
+            self._work(waiting, rows, retry, tally, clock, bar)
         return tally
 
     def _work(
         self,
         waiting: list[Run],
+        before: _Rows,
         retry: bool,
         tally: Tally,
         clock: _Clock,
         bar: tqdm[Any],
-        watch: Callable[[], None] | None,
     ) -> None:
         queued, elsewhere = list(reversed(waiting)), list[Run]()
-        busy: dict[_Worker, Run] = {}
+        busy: dict[Worker, Run] = {}
+        stopped: set[str] = set()
         while queued or busy or elsewhere:
             if not queued and not busy:
                 # Another process is at these; if it dies, they are ours.
                 time.sleep(_LOOK_AGAIN)
-                queued, elsewhere = self._left(elsewhere, tally, bar)
+                queued, elsewhere = self._left(elsewhere, before, tally, bar)
                 continue
             while queued and len(busy) < self.jobs:
                 run = queued.pop()
                 worker = self._idle(busy)
-                worker.give(run, retry)
+                worker.give(describe(run) | {"config": dict(run.config), "retry": retry})
                 busy[worker] = run
-            worker, answer = self._answers.get()
+            worker, answer = self._next_answer()
             if worker not in busy:  # the process died between two runs
                 continue
             run = busy.pop(worker)
-            if answer is None:  # the process died under the run
-                self._workers.remove(worker)
-                answer = self._died(run, worker.exit_code())
-                worker.stop()
-            if answer["status"] == "elsewhere":
+            if answer is None:
+                answer = self._died(run, worker)
+            status = answer["status"]
+            if status == "stale":
+                raise InputError(answer["error"])
+            if status == "elsewhere":
                 elsewhere.append(run)
                 continue
-            if answer["status"] == "failed":
-                tally.failed[run.run_id] = str(answer["error"])
-            else:
+            if status == "stopped" and run.run_id not in stopped:
+                stopped.add(run.run_id)  # once more, but not for ever
+                queued.append(run)
+                continue
+            if status == "done":
                 tally.done += 1
-            clock.took(run, float(answer.get("seconds", 0.0)))
+                clock.took(run, answer["wall_seconds"])
+            else:
+                tally.failed[run.run_id] = str(answer["error"])
             bar.set_postfix_str(clock.text(queued, busy.values(), tally), refresh=False)
             bar.update(1)
-            if watch is not None:
-                watch()
 
-    def _left(self, runs: list[Run], tally: Tally, bar: tqdm[Any]) -> tuple[list[Run], list[Run]]:
+    def _next_answer(self) -> tuple[Worker, dict[str, Any] | None]:
+        while True:  # Windows hears Ctrl-C only between two waits
+            with suppress(queue.Empty):
+                return self._answers.get(timeout=1.0)
+
+    def _left(
+        self, runs: list[Run], before: _Rows, tally: Tally, bar: tqdm[Any]
+    ) -> tuple[list[Run], list[Run]]:
         """Of runs that others were at: those that nobody is at any more, and the rest."""
         rows = self.store.rows()
         ours, theirs = [], []
         for run in runs:
+            row = rows.get(run.run_id)
             if self.store.is_claimed(run.run_id):
                 theirs.append(run)
-            elif (row := rows.get(run.run_id)) is not None:
-                tally.known += 1
+            elif row is None or row == before.get(run.run_id):
+                ours.append(run)  # the other process died and has left nothing new
+            else:
                 if row.get("error") is not None:
                     tally.failed[run.run_id] = str(row["error"])
                 bar.update(1)
-            else:
-                ours.append(run)
         return ours, theirs
 
-    def _idle(self, busy: dict[_Worker, Run]) -> _Worker:
+    def _idle(self, busy: dict[Worker, Run]) -> Worker:
         for worker in list(self._workers):
             if worker not in busy:
                 if worker.is_alive():
                     return worker
                 self._workers.remove(worker)
                 worker.stop()
-        worker = _Worker(self.store, self.threads, self._answers)
+        worker = Worker(self.store.folder, self.threads, self._answers)
         self._workers.append(worker)
         return worker
 
-    def _died(self, run: Run, code: int) -> dict[str, Any]:
-        short = ", which often means that memory was short" if code == -signal.SIGKILL else ""
+    def _died(self, run: Run, worker: Worker) -> dict[str, Any]:
+        """The answer for a worker that can give none; the run has failed if it may be its fault."""
+        self._workers.remove(worker)
+        code, words = worker.ended()
         how = f"signal {-code}" if code < 0 else f"code {code}"
-        error = f"its process ended with {how}{short}."
+        if worker.babbles:
+            code, how = 0, "an answer that cannot be read"
+        if code in _TOLD_TO_STOP:
+            error = f"its process was stopped twice ({how}); it is not done and not recorded."
+            return {"status": "stopped", "error": error}
+        short = ", which often means that memory was short" if code == _KILLED else ""
+        error = f"its process ended with {how}{short}{f': {words}' if words else '.'}"
+        if not worker.is_ready:  # so would the next one, and each would cost a run
+            raise InputError(f"no run can be started: {error.replace('its', 'a', 1)}")
         with self.store.claim(run.run_id, retry=True) as ours:
             if not ours:  # another process has taken it over
                 return {"status": "elsewhere"}
@@ -214,72 +243,32 @@ def describe(run: Run) -> dict[str, Any]:
     }
 
 
-class _Worker:
-    """A process that does runs; `worker.main` is its other end."""
-
-    def __init__(self, store: Store, threads: int, answers: queue.Queue[Any]) -> None:
-        command = [sys.executable, *_WORKER, str(store.folder)]
-        env = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=env,
-            start_new_session=True,  # Ctrl-C is the parent's to answer
-        )
-        self._listener = threading.Thread(target=self._listen, args=(answers,), daemon=True)
-        self._listener.start()
-
-    def give(self, run: Run, retry: bool) -> None:
-        assert self._process.stdin is not None
-        job = json.dumps(describe(run) | {"config": dict(run.config), "retry": retry})
-        with suppress(BrokenPipeError):  # it died; the end of its output says so
-            print(job, file=self._process.stdin, flush=True)
-
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def exit_code(self) -> int:
-        return self._process.wait()
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._listener.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # what it had no time to read
-                    pipe.close()
-
-    def _listen(self, answers: queue.Queue[Any]) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            answers.put((self, json.loads(line)))
-        answers.put((self, None))
-
-
 class _Clock:
-    """How long the rest will take, from runs of the same cell, data set, or any."""
+    """How long the rest will take, from finished runs of the same cell, data set, or any.
 
-    def __init__(self, wanted: dict[str, Run], rows: dict[str, dict[str, Any]], jobs: int) -> None:
+    What counts is how long a process was at a run, of which training is a part.
+    """
+
+    def __init__(self, wanted: Mapping[str, Run], rows: _Rows, jobs: int) -> None:
         self.jobs = jobs
         self._seconds: dict[tuple[str, ...], list[float]] = {}
         for run_id, run in wanted.items():
-            seconds = rows.get(run_id, {}).get("metrics", {}).get("seconds")
-            if seconds is not None:
-                self.took(run, seconds)
+            row = rows.get(run_id, {})
+            if "wall_seconds" in row and "error" not in row:
+                self.took(run, row["wall_seconds"])
 
     def took(self, run: Run, seconds: float) -> None:
         for key in self._keys(run):
             self._seconds.setdefault(key, []).append(seconds)
 
-    def text(self, queued: Sequence[Run], busy: Any, tally: Tally) -> str:
-        ahead = sum(map(self._expected, queued)) + sum(map(self._expected, busy)) / 2
-        left = int(ahead / self.jobs)
-        failed = f", {len(tally.failed)} failed" if tally.failed else ""
-        return f"left {tqdm.format_interval(left)}{failed}"
+    def text(self, queued: Sequence[Run], busy: Iterable[Run], tally: Tally) -> str:
+        parts = []
+        if self._seconds:
+            ahead = sum(map(self._expected, queued)) + sum(map(self._expected, busy)) / 2
+            parts.append(f"left {tqdm.format_interval(int(ahead / self.jobs))}")
+        if tally.failed:
+            parts.append(f"{len(tally.failed)} failed")
+        return ", ".join(parts)
 
     def _expected(self, run: Run) -> float:
         for key in self._keys(run):

@@ -174,10 +174,10 @@ def _check_choices(where: str, values: Any) -> None:
             f"{where} must be a list of choices or a range such as {{low: 0.001, high: 0.1, "
             f"log: true}}, got {values!r}."
         )
-    numbers = [values["low"], values["high"], values.get("step", 1)]
+    low, high, step = values["low"], values["high"], values.get("step", 1)
+    numbers = [low, high, step] if "step" in values else [low, high]
     if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise InputError(f"{where}: `low`, `high` and `step` must be numbers, got {numbers}.")
-    low, high, step = numbers
     if not low < high:
         raise InputError(f"{where}: `low` must be below `high`, got {[low, high]}.")
     if step <= 0:

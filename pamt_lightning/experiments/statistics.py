@@ -154,8 +154,9 @@ def compare_all(
 ) -> dict[K, Comparison]:
     """Run `compare` for each key of ``ours`` and correct for the number of comparisons (`holm`).
 
-    Comparisons with too few splits count in the family, those without a p-value do not. Whether
-    splits are too few is asked before the correction: a large family may need still more of them.
+    Comparisons with too few splits count in the family, those without a p-value do not. Splits are
+    also too few if in a family of this size no number of wins could have been shown: a difference
+    of ten points on seven splits is no tie.
 
     Args:
         ours: Figures by split, for each comparison of the family.
@@ -169,9 +170,13 @@ def compare_all(
         raise InputError(f"`references` must have every key of `ours`, got none for {missing}.")
     found = {key: compare(figures, references[key], level=level) for key, figures in ours.items()}
     adjusted = holm([one.p_value for one in found.values()])
+    size = sum(not math.isnan(one.p_value) for one in found.values())
     for (key, one), p_value in zip([*found.items()], adjusted, strict=True):
-        decided = one.verdict not in ("too few", "unknown")
-        verdict = _decide(p_value, one.effect, level) if decided else one.verdict
+        verdict = one.verdict
+        if verdict not in ("too few", "unknown"):
+            verdict = _decide(p_value, one.effect, level)
+        if verdict == "tie" and one.p_value < 1 and size * 2 * 0.5**one.count >= level:
+            verdict = "too few"
         found[key] = replace(one, p_adjusted=p_value, verdict=verdict)
     return found
 

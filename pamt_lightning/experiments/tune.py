@@ -155,7 +155,7 @@ class Tuner:
     def first_choice(self, trials: Sequence[Trial]) -> Trial:
         """What the best is to be compared with: the first of `start`, else the first trial."""
         scored = sorted((t for t in trials if t.by_split), key=lambda t: t.number)
-        start = self.space.start[0] if self.space.start else {}
+        start = self.space.choice(self.space.start[0]) if self.space.start else {}
         same = [t for t in scored if start.items() <= t.choice.items()]
         return (same or scored)[0]
 
@@ -197,6 +197,8 @@ class Tuner:
     def _objective(self, trial: Any) -> float:
         choice = self.space.suggest(trial)
         runs = self.space.runs(self.args, choice, self.study, self.configure, self.threads)
+        # What the best is compared with is scored to the end, also if others were scored before it.
+        start = self.space.choice(self.space.start[0]) if self.space.start else None
         scores = []
         for step, split in enumerate(self.study.splits):
             try:
@@ -206,7 +208,8 @@ class Tuner:
                 raise
             scores.append(score)
             trial.report(score, step)
-            if step + 1 < len(self.study.splits) and trial.should_prune():
+            is_last = step + 1 == len(self.study.splits)
+            if not is_last and choice != start and trial.should_prune():
                 raise _optuna().TrialPruned
         return sum(scores) / len(scores)
 

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,7 +96,7 @@ def run(argv: Sequence[str]) -> int:
     )
     jobs = check_jobs(options.jobs, options.threads)
 
-    from pamt_lightning.cli import FitParser
+    from pamt_lightning.fit_parser import FitParser
 
     configure = FitParser().configuration
     check_seeds(study.splits, published=any(_is_published(configure, space, rest)))
@@ -141,7 +142,7 @@ def _conclude(
     pruned = sum(trial.state == "pruned" for trial in trials)
     worth = verdict(best, tuner.first_choice(trials))
     source = [
-        f"Chosen by: pamt tune {' '.join(argv)}",
+        f"Chosen by: {shlex.join(['pamt', 'tune', *argv])}",
         f"Mean accuracy {100 * best.score:.2f} % on the validation splits ({options.seeds}), best "
         f"of {len(trials)} trials ({pruned} given up early).",
         *worth,
@@ -162,10 +163,12 @@ def verdict(best: Trial, first: Trial) -> list[str]:
         return [f"The first choice (trial {first.number}) is the best: none was found above it."]
     found = compare(best.by_split, first.by_split)
     not_shown = "" if found.verdict == "better" else "not "
+    word = VERDICTS["too few" if found.verdict == "unknown" else found.verdict]
+    splits = "split" if found.count == 1 else "splits"
     return [
         f"Trial {best.number} minus the first choice (trial {first.number}): "
         f"{points(found.difference)} points, 95 % interval {points(found.low)} to "
-        f"{points(found.high)}, on {found.count} common splits: {VERDICTS[found.verdict]}.",
+        f"{points(found.high)}, on {found.count} common {splits}: {word}.",
         f"It was {not_shown}shown to be better than {_shown(first.choice)}.",
         "The best of several is flattered by the splits it was chosen on; others tell more.",
     ]

@@ -142,6 +142,6 @@ def comparison_notes(analysis: Analysis, option: str | None) -> tuple[str, ...]:
         if len(counts) * 2 * 0.5 ** max(counts) >= LEVEL:
             notes.append(
                 f"With {len(counts)} comparisons and {max(counts)} splits no adjusted p of {table} "
-                f"can be below {LEVEL}: its ties are for want of splits."
+                f"can be below {LEVEL}, however large the difference: too few splits."
             )
     return tuple(notes)

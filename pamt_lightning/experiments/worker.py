@@ -1,7 +1,7 @@
-"""One process that does runs, one after the other, as its parent names them.
+"""A process that does runs, one after the other, as its parent names them: both its ends.
 
 Runs come in as JSON lines on standard input, answers go out as JSON lines on what was standard
-output; whatever else a run prints goes nowhere. If the parent dies, input ends and so do we.
+output; whatever else a run prints there goes nowhere. If the parent dies, input ends and so do we.
 """
 
 from __future__ import annotations
@@ -10,41 +10,158 @@ import json
 import math
 import os
 import queue
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import IO, Any
 
 from pamt_lightning.errors import InputError
+from pamt_lightning.experiments.fingerprint import code_version
 from pamt_lightning.experiments.store import Store
 
+COMMAND = ("-m", "pamt_lightning.experiments.worker")
+STOPPED = 130  # exit code of a process that was told to stop in the middle of a run
+_WRONG_OPTION = 2  # what the parser of `pamt fit` exits with
+_STALE = "the code has changed since this study was started: start it again."
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _END = None
+
+
+class Worker:
+    """The parent's end of a process that does runs.
+
+    Args:
+        folder: Of the store.
+        threads: How many it may use.
+        answers: Gets each answer with this worker, and none for an answer when there are no more.
+
+    Attributes:
+        is_ready: Whether it has come as far as to do a run.
+        babbles: Whether it was ended because it said what is no answer.
+    """
+
+    def __init__(self, folder: Path, threads: int, answers: queue.Queue[Any]) -> None:
+        command = [sys.executable, *COMMAND, str(folder)]
+        env = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
+        self.is_ready = self.babbles = False
+        self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `stop` closes it
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            encoding="utf-8",
+            env=env,
+            start_new_session=True,  # Ctrl-C is the parent's to answer
+        )
+        self._listener = threading.Thread(target=self._hear, args=(answers,), daemon=True)
+        self._listener.start()
+
+    def give(self, job: Mapping[str, Any]) -> None:
+        """Have it do a run."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it died; the end of its output says so
+            print(json.dumps(job), file=self._process.stdin, flush=True)
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for its end; returns its exit code, and the last line of what it complained of."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        self.stop()
+        return code, next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def stop(self) -> None:
+        """End it, whatever it is at."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join()
+        self._errors.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what it had no time to read
+                    pipe.close()
+
+    def _hear(self, answers: queue.Queue[Any]) -> None:
+        assert self._process.stdout is not None
+        try:
+            first = self._process.stdout.read(1)
+            self.is_ready = first == " "
+            if first not in (" ", ""):
+                raise ValueError(first)
+            for line in self._process.stdout:
+                if not line.endswith("\n"):
+                    break  # it died over it; its exit code says of what
+                answer = json.loads(line)
+                # What it printed on the way to an answer explains no later end. The worker's place
+                # in the file is ours, so it goes on at the beginning.
+                self._errors.seek(0)
+                self._errors.truncate()
+                answers.put((self, answer))
+        except ValueError:
+            self.babbles = True
+            self._process.kill()
+        finally:
+            answers.put((self, None))  # else the parent would wait for ever
 
 
 def main(folder: str) -> None:
     """Do runs until input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     jobs: queue.Queue[dict[str, Any] | None] = queue.Queue()
     busy = threading.Event()
     threading.Thread(target=_listen, args=(sys.stdin, jobs, busy), daemon=True).start()
     store = Store(Path(folder))
     warnings.filterwarnings("ignore")
+    load()
+    # A blank, which JSON does not mind: if this process dies from here on, it dies of a run.
+    print(" ", end="", file=answers, flush=True)
     while (job := jobs.get()) is not _END:
         answer = _do(job, store)
         busy.clear()  # before the answer, which the next job may follow at once
         print(json.dumps(answer), file=answers, flush=True)
 
 
+def load() -> None:
+    """Import all code that runs of this package go through, and note which version it is.
+
+    `code_version` reads files, not what is loaded, and remembers what it read. Read right after the
+    import and never again, its answer is about the code in this process, whatever happens to the
+    files later. An edit before the import gives another version than the parent's; one while it
+    lasts gives a false alarm. Only files that change and change back meanwhile would go unseen.
+    A model of the user's own is imported, then read, when its first run comes.
+    """
+    from pamt_lightning import data
+    from pamt_lightning.cli_parser import model_classes
+
+    later = [module.name for module in iter_modules(data.__path__, f"{data.__name__}.")]
+    for name in ("pamt_lightning.cli", "pamt_lightning.experiments.edges", *later):
+        import_module(name)
+    for model in model_classes().values():
+        code_version(f"{model.__module__}.{model.__qualname__}")
+
+
 def _listen(stream: IO[str], jobs: queue.Queue[Any], busy: threading.Event) -> None:
-    for line in stream:
-        busy.set()
-        jobs.put(json.loads(line))
+    try:
+        for line in stream:
+            busy.set()
+            jobs.put(json.loads(line))
+    except ValueError:
+        pass  # the parent died in the middle of a line
     jobs.put(_END)
     if busy.is_set():
         os._exit(1)  # nobody waits for this run any more; its lock is given back by the system
@@ -58,8 +175,9 @@ def _do(job: dict[str, Any], store: Store) -> dict[str, Any]:
         started = time.monotonic()
         row = {key: value for key, value in job.items() if key != "config"}
         row["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        row["config"] = store.add_context("configuration", job["config"])
         try:
+            if not is_current(job["config"]):
+                return {"id": job["id"], "status": "stale", "error": _STALE}
             metrics, facts = fit(job["args"])
             row |= {"metrics": metrics, **facts}
             row["environment"] = store.add_context("environment", facts["environment"])
@@ -67,12 +185,23 @@ def _do(job: dict[str, Any], store: Store) -> dict[str, Any]:
             row["error"] = _one_line(error)
             if not isinstance(error, InputError):
                 row["traceback"] = traceback.format_exc()
-        except SystemExit as stop:
-            row["error"] = f"stopped with code {stop.code}: an option is wrong."
+        except (KeyboardInterrupt, SystemExit) as stop:
+            # Lightning makes a SystemExit of SIGTERM and Ctrl-C, with one code or another: only
+            # the parser's says something about the run, and what was stopped is simply not done.
+            if getattr(stop, "code", None) != _WRONG_OPTION:
+                os._exit(STOPPED)
+            row["error"] = f"stopped with code {_WRONG_OPTION}: an option is wrong."
+        row["config"] = store.add_context("configuration", job["config"])
+        row["wall_seconds"] = round(time.monotonic() - started, 3)
         store.add(row)
-        seconds = time.monotonic() - started
         status = "failed" if "error" in row else "done"
-        return {"id": job["id"], "status": status, "seconds": seconds, "error": row.get("error")}
+        told = {name: row.get(name) for name in ("wall_seconds", "error")}
+        return {"id": job["id"], "status": status, **told}
+
+
+def is_current(config: dict[str, Any]) -> bool:
+    """Whether this process has loaded the code that the id of the run stands for."""
+    return code_version(config["model"]["class_path"]) == str(config["code"])
 
 
 def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:

@@ -25,8 +25,23 @@ from pamt_lightning.experiments import worker
 def fit(args):
     if args[-1] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
-    if args[-1] == "leaves":
+    if args[-1].startswith("says "):
+        print(args[-1].removeprefix("says "), file=sys.stderr, flush=True)
+    if args[-1].startswith("leaves"):
+        print(args[-1].removeprefix("leaves").strip(), file=sys.stderr, flush=True)
         os._exit(3)
+    if args[-1] == "is terminated":
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1000)
+    if args[-1].startswith("is terminated unless "):
+        path = Path(args[-1].removeprefix("is terminated unless "))
+        if not path.exists():
+            path.touch()
+            raise SystemExit(130)
+    if args[-1] == "is stopped by Lightning":
+        raise SystemExit(130)
+    if args[-1] == "is interrupted":
+        raise KeyboardInterrupt
     if args[-1] == "is refused":
         raise InputError("`alpha` is\\n  wrong.")
     if args[-1] == "breaks":
@@ -39,7 +54,8 @@ def fit(args):
     facts = {"tested_on": "test nodes", "data_hashes": {}, "environment": {"python": "3"}}
     return {"test_acc": 0.5, "process": float(os.getpid()), "seconds": 0.25}, facts
 
-worker.fit = fit
+worker.fit, worker.load = fit, lambda: None
+worker.is_current = lambda config: config["code"] != "old"
 worker.main(sys.argv[1])
 """
 PRETEND = ("-c", PRETENDING)
@@ -47,9 +63,9 @@ PRETEND = ("-c", PRETENDING)
 SMALL = {"data.synthetic.num_nodes": 300, "trainer.max_epochs": 30}
 
 
-def made_up_run(name: str, what: str = "is done") -> Run:
+def made_up_run(name: str, what: str = "is done", code: str = "new") -> Run:
     """A run for a worker that pretends."""
-    config: dict[str, Any] = {"model": {"class_path": "Pretended"}}
+    config: dict[str, Any] = {"model": {"class_path": "Pretended"}, "code": code}
     return Run(name, Cell("nowhere", "PAMT"), "test0", 0, ("--what", what), config)
 
 

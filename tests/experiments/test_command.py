@@ -6,6 +6,7 @@ Few processes serve many tests: one takes seconds to start.
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pamt_lightning.experiments import runner as runner_module
+from pamt_lightning.experiments import worker as worker_module
+from pamt_lightning.experiments.runner import Runner
 from pamt_lightning.experiments.store import Store
 from pamt_lightning.main import main
 from tests.experiments.small_runs import (
@@ -54,9 +56,9 @@ class Place:
     def args(self, *more: str) -> list[str]:
         return ["study", self.study, "--folder", str(self.folder), "--jobs", "1", *more]
 
-    def start(self) -> "subprocess.Popen[str]":
+    def start(self, *more: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "pamt_lightning.main", *self.args()],
+            [sys.executable, "-m", "pamt_lightning.main", *self.args(*more)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -107,7 +109,13 @@ def interrupted(place: Callable[[str], Place]) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def killed(place: Callable[[str], Place], interrupted: Ended) -> Ended:
+def terminated(place: Callable[[str], Place], interrupted: Ended) -> Ended:
+    """What became of it when it was started again and told to end."""
+    return place("broken").stopped(signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def killed(place: Callable[[str], Place], terminated: Ended) -> Ended:
     """What became of it when it was started again and killed."""
     return place("broken").stopped(signal.SIGKILL)
 
@@ -126,7 +134,7 @@ def together(place: Callable[[str], Place], killed: Ended) -> list[int]:
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that do not train."""
-    monkeypatch.setattr(runner_module, "_WORKER", PRETEND)
+    monkeypatch.setattr(worker_module, "COMMAND", PRETEND)
 
 
 @pytest.fixture(autouse=True)
@@ -184,27 +192,44 @@ def test_the_same_command_again_does_nothing(
     whole: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, table = whole.lines(), whole.table()
-    monkeypatch.setattr(runner_module, "_WORKER", ("-c", "raise SystemExit(1)"))
+    monkeypatch.setattr(worker_module, "COMMAND", ("-c", "raise SystemExit(1)"))
     assert main(whole.args()) == 0
     assert whole.lines() == before
     assert whole.table() == table
     assert "PAMT" in capsys.readouterr().out
 
 
-def test_ctrl_c_is_one_line_and_leaves_no_process(interrupted: Ended) -> None:
-    assert interrupted.code == 130
-    (line,) = interrupted.errors.split("\n")[1:-1]
-    assert interrupted.errors.startswith("\n")
+@pytest.mark.parametrize("how", ["interrupted", "terminated"])
+def test_ctrl_c_and_sigterm_are_one_line_and_leave_no_process(
+    how: str, request: pytest.FixtureRequest
+) -> None:
+    ended: Ended = request.getfixturevalue(how)
+    assert ended.code == 130
+    (line,) = ended.errors.split("\n")[1:-1]
+    assert ended.errors.startswith("\n")
     assert line.startswith("Interrupted: ")
     assert line.endswith(f" of {TOTAL} runs are done. The same command goes on.")
-    assert 1 <= interrupted.lines < TOTAL
-    assert interrupted.workers  # which have ended: `stopped` waits for it
+    assert 1 <= ended.lines < TOTAL
+    assert ended.workers  # which have ended: `stopped` waits for it
 
 
-def test_a_kill_ends_the_workers_too(interrupted: Ended, killed: Ended) -> None:
+def test_a_kill_ends_the_workers_too(terminated: Ended, killed: Ended) -> None:
     assert killed.code == -signal.SIGKILL
-    assert interrupted.lines < killed.lines < TOTAL
+    assert terminated.lines < killed.lines < TOTAL
     assert killed.workers
+
+
+def test_a_worker_that_is_told_to_end_costs_no_run(place: Callable[[str], Place]) -> None:
+    # By a batch system, say: Lightning answers in the middle of the training.
+    found = place("told")
+    process = found.start("--seeds", "test2")
+    wait_until(lambda: len(found.lines()) == 1 or process.poll() is not None)
+    (worker,) = children(process.pid)
+    os.kill(worker, signal.SIGTERM)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    assert has_ended(worker)
+    assert [row.get("error") for row in found.lines()] == [None] * 4
 
 
 def test_two_at_once_share_the_work(
@@ -326,21 +351,40 @@ def test_a_summary_has_the_tables_of_all_studies(
         write_study(tmp_path / f"{name}.yaml", title=f"The {name} one", methods=methods)
         for name, methods in (("first", ["PTS", "PAMT"]), ("second", ["PAMT"]))
     ]
-    assert main(["study", *studies, "--folder", "r", "--summary", "docs/all.md"]) == 0
+    args = [*studies, "--folder", "r", "--summary", "docs/all.md"]
+    assert main(["study", *args]) == 0
     text = (tmp_path / "docs" / "all.md").read_text(encoding="utf-8")
     assert text.index("## The first one") < text.index("## The second one")
+    title, about, _ = text.split("\n\n", 2)
+    assert title == "# Results"
+    assert f"written by `{shlex.join(['pamt', 'study', *args])}`" in about
+    assert "All runs are done: first 2 of 2, second 1 of 1." in about
+    assert about.endswith("Computed with: python 3.")
     assert "[report.html](<../r/first/report.html>)" in text
     for address in text.split("](<")[1:]:
         assert (tmp_path / "docs" / address.partition(">)")[0]).is_file(), address
     assert capsys.readouterr().out.endswith("docs/all.md\n")
 
 
-def test_a_report_runs_nothing(
+@pytest.mark.usefixtures("pretend")
+def test_a_summary_says_which_studies_are_not_finished(tmp_path: Path) -> None:
+    both = write_study(tmp_path / "both.yaml")
+    one = write_study(tmp_path / "one.yaml", methods=["PTS"])
+    assert main(["study", one, "--folder", "r"]) == 0
+    assert main(["study", both, one, "--folder", "r", "--report", "--summary", "all.md"]) == 0
+    about = (tmp_path / "all.md").read_text(encoding="utf-8").split("\n\n")[1]
+    assert "**Not all runs are** done: both 1 of 2, one 1 of 1. The tables" in about
+    assert "--report --summary all.md`" in about
+
+
+def test_a_report_runs_nothing_and_needs_no_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runner_module, "_WORKER", ("-c", "raise SystemExit(1)"))
+    monkeypatch.setattr(worker_module, "COMMAND", ("-c", "raise SystemExit(1)"))
     study = write_study(tmp_path / "mine.yaml", title="Nothing yet")
-    assert main(["study", study, "--folder", "r", "--report"]) == 0
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "runs.jsonl").touch()
+    assert main(["study", study, "--folder", "r", "--report", "--threads", "999"]) == 0
     assert Store(tmp_path / "r").rows() == {}
     assert "Nothing yet" in (tmp_path / "r" / "mine" / "results.md").read_text()
     assert str(Path("r/mine/report.html")) in capsys.readouterr().out
@@ -359,8 +403,14 @@ def test_a_bench_is_one_configuration_on_many_splits(
     ]
     assert {row["method"] for row in rows} == {"GAT"}
     assert rows[0]["args"][:4] == ["--model", "gat", "--model.num_heads", "3"]
-    assert (tmp_path / "r" / "bench_synthetic_GAT" / "table.csv").is_file()
+    (table,) = (tmp_path / "r").glob("bench_synthetic_GAT_????????/table.csv")
     assert "GAT on synthetic" in capsys.readouterr().out
+    # Other splits of the same configuration belong there too, another configuration does not.
+    same = ["bench", "--seeds", "test1", "--folder", "r", "--model", "GAT", *options]
+    assert main([*same, "--model.num_heads", "3"]) == 0
+    assert list((tmp_path / "r").glob("bench_*/table.csv")) == [table]
+    assert main([*same, "--model.num_heads", "2"]) == 0
+    assert len(list((tmp_path / "r").glob("bench_synthetic_GAT_????????/table.csv"))) == 2
 
 
 @pytest.mark.usefixtures("pretend")
@@ -390,7 +440,57 @@ def test_a_bench_takes_every_model_that_fit_takes(
     assert row["method"] == name
 
 
+@pytest.mark.usefixtures("pretend")
+def test_an_interrupted_study_does_not_count_what_failed_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["study", write_study(tmp_path / "mine.yaml", seeds=["test0", "test1"]), "--folder", "r"]
+    assert main(args) == 0
+    file = tmp_path / "r" / "runs.jsonl"
+    first, second, third, _ = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    third = {"id": third["id"], "error": "it diverged."}
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in (first, second, third)))
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "run", interrupt)
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="130"):
+        main(args)
+    said = capsys.readouterr().err
+    assert said == "\nInterrupted: 2 of 4 runs are done. The same command goes on.\n"
+
+
+def test_processes_that_cannot_start_are_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker_module, "COMMAND", ("-c", "raise OSError('no such library')"))
+    study = write_study(tmp_path / "mine.yaml")
+    words = "no run can be started: a process ended with code 1: OSError: no such library"
+    assert words in told(["study", study, "--folder", "r"], capsys)
+    assert Store(tmp_path / "r").rows() == {}
+
+
 # What is refused at once -------------------------------------------------------------------------
+
+
+def test_a_report_on_nothing_is_told_and_makes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = write_study(tmp_path / "mine.yaml")
+    said = told(["study", study, "--folder", "r", "--report"], capsys)
+    assert "there is nothing to report on in r: it has no runs.jsonl" in said
+    assert not (tmp_path / "r").exists()
+
+
+def test_two_studies_of_one_name_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    one, two = (write_study(tmp_path / name) for name in ("mine.yaml", "other/mine.yaml"))
+    assert "are named 'mine'" in told(["study", one, two, "--folder", "r"], capsys)
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize(

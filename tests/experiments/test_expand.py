@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pamt_lightning.cli import FitParser
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments import fingerprint
 from pamt_lightning.experiments.expand import (
@@ -18,6 +17,7 @@ from pamt_lightning.experiments.expand import (
 )
 from pamt_lightning.experiments.outcome import Cell, Value
 from pamt_lightning.experiments.study import Study, Sweep
+from pamt_lightning.fit_parser import FitParser
 from tests.command_line import parsed
 
 

@@ -18,6 +18,11 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><g id="a"/><use href="#a"/></svg>'
 
 
+def drawn_to(folder: Path, study: Study) -> dict[str, str]:
+    """The figures of a study by caption, as the page takes them."""
+    return {figure.caption: figure.svg for figure in write_figures(folder, study, outcomes(study))}
+
+
 class Page(HTMLParser):
     """What is on a page; fails where a tag is not closed or not opened."""
 
@@ -155,7 +160,7 @@ def test_everything_from_data_is_escaped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("study", [STUDY, SWEEP], ids=["plain", "sweep"])
 def test_the_page_needs_nothing_else(study: Study, tmp_path: Path) -> None:
-    drawn = write_figures(tmp_path, study, outcomes(study))
+    drawn = drawn_to(tmp_path, study)
     text = written(tmp_path, study, figures=drawn)
     page = Page(text)
     assert len(page.of("svg")) == len(drawn) == 2
@@ -169,7 +174,7 @@ def test_the_page_needs_nothing_else(study: Study, tmp_path: Path) -> None:
 
 
 def test_ids_of_several_figures_do_not_meet(tmp_path: Path) -> None:
-    drawn = write_figures(tmp_path, STUDY, outcomes(STUDY))
+    drawn = drawn_to(tmp_path, STUDY)
     text = written(tmp_path, figures=drawn)
     page = Page(text)
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
@@ -204,7 +209,7 @@ def test_what_is_no_svg_is_refused(svg: str, said: str, tmp_path: Path) -> None:
 
 
 def test_the_page_can_be_read_by_all(tmp_path: Path) -> None:
-    drawn = write_figures(tmp_path, STUDY, outcomes(STUDY))
+    drawn = drawn_to(tmp_path, STUDY)
     text = written(tmp_path, figures=drawn, environment={"a": 1})
     page = Page(text)
     assert page.of("html") == [{"lang": "en"}]
@@ -233,6 +238,6 @@ def test_wide_tables_are_printed_on_a_page_that_lies_on_its_side(tmp_path: Path)
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):
-        drawn = write_figures(tmp_path / name, SWEEP, outcomes(SWEEP))
+        drawn = drawn_to(tmp_path / name, SWEEP)
         pages.append(written(tmp_path / name, SWEEP, figures=drawn))
     assert pages[0] == pages[1]

@@ -356,14 +356,23 @@ def test_a_family_is_each_comparison_with_corrected_p_values() -> None:
     assert (found["near"].verdict, found["none"].verdict) == ("tie", "tie")
 
 
-def test_what_is_better_alone_may_be_a_tie_in_a_family() -> None:
+def test_what_is_better_alone_may_be_too_little_for_a_family() -> None:
     wins, zero = figures(range(1, 7)), figures([0] * 6)  # p = 0.03125
     assert compare_all({1: wins}, {1: zero})[1].verdict == "better"
     family = compare_all({1: wins, 2: wins}, {1: zero, 2: zero})
-    assert {(one.p_adjusted, one.verdict) for one in family.values()} == {(0.0625, "tie")}
-    for level, verdict in ((0.0625, "tie"), (0.07, "better")):
+    assert {(one.p_adjusted, one.verdict) for one in family.values()} == {(0.0625, "too few")}
+    for level, verdict in ((0.0625, "too few"), (0.07, "better")):
         family = compare_all({1: wins, 2: wins}, {1: zero, 2: zero}, level=level)
         assert {one.verdict for one in family.values()} == {verdict}
+
+
+def test_a_difference_that_a_family_of_enough_splits_does_not_show_is_a_tie() -> None:
+    mostly = figures([*range(1, 9), -9, -10])  # ten splits: 2 × 2 / 2¹⁰ is below the level
+    zero = figures([0] * 10)
+    family = compare_all({1: mostly, 2: mostly}, {1: zero, 2: zero})
+    assert {one.verdict for one in family.values()} == {"tie"}
+    same = compare_all({1: zero, 2: zero}, {1: zero, 2: zero})
+    assert {one.verdict for one in same.values()} == {"tie"}
 
 
 def test_too_few_and_unknown_stay_so_in_a_family_and_only_unknown_is_not_counted() -> None:

@@ -7,26 +7,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import yaml
+from filelock import FileLock
 
 from pamt_lightning.errors import InputError
+from pamt_lightning.experiments import tune_command
 from pamt_lightning.experiments.expand import Run
 from pamt_lightning.experiments.outcome import Value
-from pamt_lightning.experiments.runner import Tally
+from pamt_lightning.experiments.runner import Tally, describe
+from pamt_lightning.experiments.space import Space
 from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.tune import (
-    Space,
-    Trial,
-    TrialFailedError,
-    Tuner,
-    check_seeds,
-    read_space,
-    score_of,
-    write_choice,
-    write_trials,
-)
+from pamt_lightning.experiments.tune import Trial, TrialFailedError, Tuner, check_seeds, score_of
+from pamt_lightning.experiments.tune_command import as_config, verdict, write_choice, write_trials
+from pamt_lightning.fit_parser import FitParser
 from pamt_lightning.main import main
+from tests.command_line import parsed
 
 LEFT_OVER = "known nodes left over"
 
@@ -58,7 +55,8 @@ class FakeRunner:
                 tally.failed[run.run_id] = "it diverged."
                 continue
             metrics = {"test_acc": value, "val_acc": 0.0}
-            self.store.kept[run.run_id] = {"metrics": metrics, "tested_on": LEFT_OVER}
+            row = describe(run) | {"metrics": metrics, "tested_on": LEFT_OVER}
+            self.store.kept[run.run_id] = row
         return tally
 
 
@@ -132,9 +130,9 @@ def test_a_choice_that_is_worse_on_every_split_is_given_up_early(tmp_path: Path)
         ("complete", True),
         ("pruned", False),
     ]
-    assert trials[0].splits == 12
-    assert trials[1].splits < 12
-    assert len(runner.done) == 12 + trials[1].splits
+    assert list(trials[0].by_split) == list(splits)
+    assert len(trials[1].by_split) < 12
+    assert len(runner.done) == 12 + len(trials[1].by_split)
 
 
 def test_one_choice_is_scored_on_all_data_sets_under_all_conditions(tmp_path: Path) -> None:
@@ -153,6 +151,12 @@ def test_one_choice_is_scored_on_all_data_sets_under_all_conditions(tmp_path: Pa
     }
     files = ("configs/cora_ml.yaml", "configs/pubmed.yaml")
     assert seen == {(file, noise) for file in files for noise in (None, 0.5)}
+    assert trial.by_place == {
+        "cora_ml": pytest.approx(0.4),
+        "cora_ml data.structure_noise=0.5": pytest.approx(0.5),
+        "pubmed": pytest.approx(0.2),
+        "pubmed data.structure_noise=0.5": pytest.approx(0.3),
+    }
 
 
 def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -183,9 +187,9 @@ def test_a_trial_that_fails_does_not_end_the_search(tmp_path: Path) -> None:
     )
     search, _ = tuner(space, lambda o, s: 0.8 if o["model.mask"] else -1.0)
     trials = search.search(tmp_path / "s.sqlite3", 2)
-    assert [(trial.state, trial.score) for trial in trials] == [
-        ("complete", pytest.approx(0.8)),
-        ("failed", None),
+    assert [(trial.state, trial.score, trial.why) for trial in trials] == [
+        ("complete", pytest.approx(0.8), ""),
+        ("failed", None, "it diverged."),
     ]
 
 
@@ -207,6 +211,169 @@ def test_kinds_of_options_keep_their_types(tmp_path: Path) -> None:
         assert choice["model.num_steps"] in range(6, 21, 2)
         assert choice["model.representation"] in ("softmax", "cosine")
         assert choice["model.mask"] in (True, False)
+
+
+# What was interrupted ------------------------------------------------------------------------
+
+
+THREE = Space(
+    {"model.lr": [0.1, 0.2, 0.3]}, start=({"model.lr": 0.2}, {"model.lr": 0.1}, {"model.lr": 0.3})
+)
+
+
+def interrupted(storage: Path, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+    """A search over `THREE` that ends within a trial: in its second split."""
+
+    def score(options: dict[str, Any], split: str) -> float:
+        if options["model.lr"] == THREE.start[at]["model.lr"] and split == "val1":
+            raise error
+        return float(options["model.lr"])
+
+    with pytest.raises(error):
+        tuner(THREE, score)[0].search(storage, 3)
+
+
+def stored(storage: Path) -> list[tuple[str, Any]]:
+    search = optuna.load_study(study_name="pamt", storage=f"sqlite:///{storage}")
+    return [(trial.state.name, trial.params.get("model.lr")) for trial in search.trials]
+
+
+# Optuna marks a trial as failed on Ctrl-C; it knows nothing of a kill, here SystemExit.
+@pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt, "FAIL"), (SystemExit, "RUNNING")])
+def test_an_interrupted_trial_is_done_again_and_does_not_count(
+    error: type[BaseException], state: str, tmp_path: Path
+) -> None:
+    storage = tmp_path / "s.sqlite3"
+    interrupted(storage, 0, error)
+    assert stored(storage)[0] == (state, 0.2)
+    search, runner = tuner(THREE, lambda o, s: float(o["model.lr"]))
+    trials = search.search(storage, 3)
+    found: list[Any] = [(trial.state, trial.choice["model.lr"], trial.score) for trial in trials]
+    assert found == [
+        ("complete", 0.3, pytest.approx(0.3)),
+        ("complete", 0.2, pytest.approx(0.2)),
+        ("complete", 0.1, pytest.approx(0.1)),
+    ]
+    assert len(runner.done) == 3 * 3
+    assert search.search(storage, 3) == trials  # and is not done a third time
+    assert len(runner.done) == 3 * 3
+    assert len(stored(storage)) == 4
+
+
+def test_the_first_choice_is_scored_to_the_end_even_after_better_ones(tmp_path: Path) -> None:
+    splits = tuple(f"val{number}" for number in range(12))
+    space = Space({"a": [1, 2, 3]}, start=({"a": 1}, {"a": 3}, {"a": 2}))
+
+    def score(options: dict[str, Any], split: str) -> float:
+        if not seen:
+            seen.append(options)
+            raise KeyboardInterrupt
+        return float(options["a"]) / 10
+
+    seen: list[Any] = []
+    search, _ = tuner(space, score, splits)
+    with pytest.raises(KeyboardInterrupt):
+        search.search(tmp_path / "s.sqlite3", 3)
+    trials = search.search(tmp_path / "s.sqlite3", 3)
+    assert [(t.choice["a"], t.state, t.number) for t in trials] == [
+        (3, "complete", 1),
+        (1, "complete", 3),  # done again, after the one that is better on every split
+        (2, "pruned", 2),
+    ]
+
+
+def test_a_trial_that_is_interrupted_twice_is_still_done(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    interrupted(storage, 2)
+    interrupted(storage, 2)
+    trials = tuner(THREE, lambda o, s: float(o["model.lr"]))[0].search(storage, 3)
+    assert sorted(trial.score or 0.0 for trial in trials) == pytest.approx([0.1, 0.2, 0.3])
+    assert [state for state, _ in stored(storage)].count("FAIL") == 2
+
+
+def test_a_trial_that_was_interrupted_before_it_chose_is_not_lost(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    interrupted(storage, 0)
+    search = optuna.load_study(study_name="pamt", storage=f"sqlite:///{storage}")
+    search.ask()  # takes the second choice out of the queue
+    trials = tuner(THREE, lambda o, s: float(o["model.lr"]))[0].search(storage, 3)
+    assert sorted(trial.score or 0.0 for trial in trials) == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_trial_that_was_killed_with_nothing_chosen_does_not_count(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    search, _ = tuner(LINE, near_a_third)
+    search.search(storage, 1)
+    optuna.load_study(study_name="pamt", storage=f"sqlite:///{storage}").ask()
+    trials = search.search(storage, 2)
+    assert sorted(trial.number for trial in trials) == [0, 2]
+    assert all(trial.choice for trial in trials)
+
+
+def test_a_trial_that_failed_is_done_again_only_if_asked(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    tuner(THREE, lambda o, s: 0.5 if o["model.lr"] > 0.1 else -1.0)[0].search(storage, 3)
+    search, runner = tuner(THREE, lambda o, s: 0.5)
+    assert [trial.state for trial in search.search(storage, 3)].count("failed") == 1
+    assert runner.done == []
+    search.retry = True
+    assert [trial.state for trial in search.search(storage, 3)] == ["complete"] * 3
+    assert {options_of(run)["model.lr"] for run in runner.done} == {0.1}
+    assert len(search.search(storage, 3)) == 3
+
+
+def test_a_resumed_search_does_not_draw_the_same_choices_again(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    drawn = []
+    for number in (1, 2, 3):
+        search, runner = tuner(LINE, near_a_third)
+        search.search(storage, number)
+        drawn.append(options_of(runner.done[0])["model.lr"])
+    assert len(set(drawn)) == 3
+
+
+def test_a_search_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+    storage = tmp_path / "s.sqlite3"
+    interrupted(storage, 0, SystemExit)
+    search, runner = tuner(THREE, lambda o, s: 0.5)
+    with FileLock(tmp_path / "s.sqlite3.lock"):
+        with pytest.raises(InputError, match=r"another `pamt tune` is at the search in"):
+            search.search(storage, 3)
+        assert stored(storage)[0][0] == "RUNNING"
+        assert runner.done == []
+    assert len(search.search(storage, 3)) == 3
+
+
+def test_a_search_of_an_earlier_version_can_be_gone_on_with(tmp_path: Path) -> None:
+    """Version 72b9ef8 kept these attributes, and no reason of a failure."""
+    storage = tmp_path / "s.sqlite3"
+    search = optuna.create_study(
+        study_name="pamt", storage=f"sqlite:///{storage}", direction="maximize"
+    )
+    question = {
+        "args": ["--trainer.max_epochs", "9"],
+        "splits": ["val0", "val1", "val2"],
+        "inits": [0],
+        "datasets": [],
+        "conditions": [{}],
+        "space": {"model.lr": [0.1, 0.2, 0.3]},
+    }
+    search.set_user_attr("question", question)
+    for choice in THREE.start:
+        search.enqueue_trial(dict(choice))
+    done = search.ask()
+    assert done.suggest_categorical("model.lr", [0.1, 0.2, 0.3]) == 0.2
+    for step in range(3):
+        done.report(0.9, step)
+    search.tell(done, 0.9)
+    search.ask().suggest_categorical("model.lr", [0.1, 0.2, 0.3])  # and then a kill
+    trials = tuner(THREE, lambda o, s: float(o["model.lr"]))[0].search(storage, 3)
+    found: list[Any] = [(trial.choice["model.lr"], trial.score) for trial in trials]
+    assert found == [
+        (0.2, pytest.approx(0.9)),
+        (0.3, pytest.approx(0.3)),
+        (0.1, pytest.approx(0.1)),
+    ]
 
 
 # What is chosen on ---------------------------------------------------------------------------
@@ -232,74 +399,120 @@ def test_the_accuracy_on_test_nodes_is_never_the_score() -> None:
         score_of({"id": "x", "tested_on": "test nodes", "metrics": {"test_acc": 0.9}})
 
 
-# Files ---------------------------------------------------------------------------------------
+# What is left behind -------------------------------------------------------------------------
 
 
-def test_a_space_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "space.yaml"
-    content = {
-        "space": {"model.lr": {"low": 0.1, "high": 1.0, "log": True}, "model.mask": [True]},
-        "datasets": ["Cora-ML", "pubmed"],
-        "conditions": [{}, {"data.structure_noise": 0.5}],
-        "start": [{"model.lr": 0.5}],
-    }
-    file.write_text(json.dumps(content))
-    space = read_space(file)
-    assert space.datasets == ("cora_ml", "pubmed")
-    assert space.conditions == ({}, {"data.structure_noise": 0.5})
-    assert space.start == ({"model.lr": 0.5},)
-    assert dict(space.options) == content["space"]
+def scored(number: int, *values: float, state: str = "complete", **choice: Value) -> Trial:
+    by_split = {f"val{split}": value for split, value in enumerate(values)}
+    return Trial(number, choice, state, by_split)
+
+
+def test_a_best_choice_that_wins_every_split_is_shown_to_be_better() -> None:
+    best = scored(7, *(0.8 + 0.01 * n for n in range(6)), lr=0.1)
+    first = scored(0, *(0.75 + 0.011 * n for n in range(6)), lr=0.5)
+    difference, shown, caveat = verdict(best, first)
+    assert difference == (
+        "Trial 7 minus the first choice (trial 0): +4.75 points, 95 % interval +4.62 to +4.88, "
+        "on 6 common splits: better."
+    )
+    assert shown == "It was shown to be better than lr 0.5."
+    assert "flattered by the splits it was chosen on" in caveat
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("first", "words"),
     [
-        ({"spaces": {}}, "has no key 'spaces'"),
-        ({"datasets": ["cora_ml"]}, "`space` must hold"),
-        ({"space": {"model.lr": 3}}, "model.lr must be a list of choices or a range"),
-        ({"space": {"model.lr": []}}, "model.lr must be a list of choices or a range"),
-        ({"space": {"model.lr": {"low": 1}}}, "model.lr must be a list of choices or a range"),
-        ({"space": {"model.lr": {"low": 1, "high": 2, "max": 3}}}, "must be a list of choices"),
-        ({"space": {"model.lr": {"low": "a", "high": 2}}}, "must be numbers, got ['a', 2]"),
-        ({"space": {"model.lr": {"low": 2, "high": 2}}}, "`low` must be below `high`"),
-        ({"space": {"a": [1]}, "start": [{"b": 1}]}, "`start` may hold options of `space` only"),
-        ({"space": {"a": [1]}, "conditions": ["x"]}, "`conditions` must be a list of options"),
-        ({"space": {"a": [1]}, "datasets": ["coral"]}, "coral"),
+        ((0.81, 0.79, 0.81, 0.79, 0.82, 0.76), "on 6 common splits: tie."),
+        ((0.70, 0.70, 0.70), "on 3 common splits: too few splits."),
+        ((0.70,), "– points, 95 % interval – to –, on 1 common split: too few splits."),
     ],
 )
-def test_a_mistake_in_a_space_is_named(content: dict[str, Any], words: str, tmp_path: Path) -> None:
-    file = tmp_path / "space.yaml"
-    file.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=re.escape(words)):
-        read_space(file)
-
-
-def test_the_choice_is_a_config_file_that_fit_takes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_best_choice_that_is_not_shown_to_be_better_says_so(
+    first: tuple[float, ...], words: str
 ) -> None:
-    choice: dict[str, Value] = {
-        "model.lr": 0.0123,
-        "model.representation": "softmax",
-        "stopping.patience": 7,
-    }
+    difference, shown, _ = verdict(scored(7, *[0.8] * 6), scored(2, *first, lr=0.5))
+    assert difference.endswith(words)
+    assert shown == "It was not shown to be better than lr 0.5."
+
+
+def test_a_first_choice_that_stays_the_best_is_not_compared_with_itself() -> None:
+    assert verdict(scored(0, 0.8, 0.7), scored(0, 0.8, 0.7)) == [
+        "The first choice (trial 0) is the best: none was found above it."
+    ]
+
+
+def test_the_best_is_compared_with_the_first_choice_of_the_space() -> None:
+    trials = [scored(4, 0.9, a=3), scored(3, 0.8, a=1), scored(1, 0.7, a=2), scored(0, a=1)]
+    assert tuner(Space({"a": [1, 2, 3]}), near_a_third)[0].first_choice(trials).number == 1
+    space = Space({"a": [1, 2, 3]}, start=({"a": 1},))
+    assert tuner(space, near_a_third)[0].first_choice(trials).number == 3
+
+
+@pytest.mark.parametrize(
+    ("datasets", "typed", "model"),
+    [
+        (("cora_ml", "pubmed"), [], "PAMTModule"),
+        (("cora_ml", "citeseer"), ["--model", "PAMT_plus"], "PAMTPlusModule"),
+        (("cora_ml", "pubmed"), ["--model", "GAT", "--model.num_heads=4"], "GATModule"),
+        (("citeseer",), ["--model", "PAMT_0"], "PAMTModule"),
+        ((), ["--config", "configs/pubmed.yaml", "--model", "GAT"], "GATModule"),
+        ((), ["--data.dataset", "Cora-ML", "--model.momentum", "0.5"], "PAMTModule"),
+    ],
+)
+def test_the_choice_laid_over_a_data_sets_file_is_the_model_that_was_scored(
+    datasets: tuple[str, ...],
+    typed: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    choice: dict[str, Value] = {"model.lr": 0.0123, "stopping.patience": 7}
+    space = Space({"model.lr": [0.0123], "stopping.patience": [7]}, datasets)
+    configure = FitParser().configuration
     file = tmp_path / "best.yaml"
-    write_choice(file, Trial(3, choice, 0.8, 5, "complete"), ["Chosen by: us", "in a test"])
-    assert file.read_text().startswith("# Chosen by: us\n# in a test\nmodel:\n  init_args:\n")
-    with pytest.raises(SystemExit):
-        main(["fit", "--config", str(file), "--print_config"])
-    shown = yaml.safe_load(capsys.readouterr().out)
-    assert shown["model"]["init_args"]["lr"] == 0.0123
-    assert shown["model"]["init_args"]["representation"] == "softmax"
-    assert shown["stopping"]["patience"] == 7
+    write_choice(file, as_config(space, typed, choice, configure), ["Chosen by: us"])
+    assert file.read_text().startswith("# Chosen by: us\n")
+    for place in space.places():
+        expected = configure(space.args(place, typed, choice))
+        name = place.dataset or ("cora_ml" if "Cora-ML" in typed else "pubmed")
+        data = ["--config", f"configs/{name}.yaml"]
+        found = parsed([*data, "--config", str(file)], capsys)
+        assert found["model"]["class_path"] == f"pamt_lightning.{model}"
+        assert found["model"] == expected["model"]
+        assert found["stopping"]["patience"] == 7
+
+
+def test_the_choice_holds_what_was_typed_even_where_it_says_nothing_new() -> None:
+    space = Space({"model.lr": [0.05]}, ("cora_ml",))
+    typed = ["--model.hidden_dim", "128"]  # as in the file of Cora_ML, not in others
+    config = as_config(space, typed, {"model.lr": 0.05}, FitParser().configuration)
+    assert config == {
+        "model": {
+            "class_path": "pamt_lightning.PAMTModule",
+            "init_args": {"hidden_dim": 128, "lr": 0.05},
+        }
+    }
+
+
+def test_values_of_one_data_set_stand_below_its_name() -> None:
+    space = Space({"model.dropout": [0.5]}, ("cora_ml", "pubmed"))
+    config = as_config(space, ["--model", "GAT"], {"model.dropout": 0.5}, FitParser().configuration)
+    own = {"num_output_heads": 8, "lr": 0.01, "weight_decay": 0.001}
+    assert config["by_dataset"] == {"pubmed": {"model": {"init_args": own}}}
 
 
 def test_all_trials_are_written_down(tmp_path: Path) -> None:
-    trials = [Trial(1, {"a": 1}, 0.5, 3, "complete"), Trial(0, {"a": 2}, None, 0, "failed")]
+    places = {"cora_ml": 0.6, "cora_ml data.structure_noise=0.5": 0.4}
+    trials = [
+        Trial(1, {"a": 1}, "complete", {"val0": 0.4, "val1": 0.6}, places),
+        Trial(0, {"a": 2}, "failed", {}, dict.fromkeys(places, float("nan")), "it diverged."),
+    ]
     write_trials(tmp_path / "t.csv", trials)
-    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
-    assert [(row["trial"], row["state"], row["score"], row["a"]) for row in rows] == [
-        ("1", "complete", "0.5", "1"),
-        ("0", "failed", "", "2"),
+    rows = list(csv.reader((tmp_path / "t.csv").read_text().splitlines()))
+    assert rows == [
+        ["trial", "state", "score", "splits", *places, "a", "why"],
+        ["1", "complete", "0.5", "2", "0.6", "0.4", "1", ""],
+        ["0", "failed", "", "0", "", "", "2", "it diverged."],
     ]
 
 
@@ -327,13 +540,19 @@ def test_tune_searches_writes_its_choice_and_goes_on(
     out = capsys.readouterr().out
     best = tmp_path / "search" / "best.yaml"
     assert f"best choice: {best}" in out
-    assert "# Chosen by: pamt tune" in best.read_text()
+    text = best.read_text()
+    assert "# Chosen by: pamt tune" in text
+    assert yaml.safe_load(text)["model"]["class_path"] == "pamt_lightning.PAMTModule"
+    worth = re.search(r"^(The first choice .*|It was not shown to be better .*)$", out, re.M)
+    assert worth
+    assert f"# {worth[0]}\n" in text
     rows = (tmp_path / "search" / "runs.jsonl").read_text().splitlines()
     assert 2 <= len(rows) <= 4  # one choice on two splits, or both
     assert tune(space, tmp_path, "--trials", "2", "--seeds", "0,1", *SMALL) == 0
     assert (tmp_path / "search" / "runs.jsonl").read_text().splitlines() == rows
 
 
+@pytest.mark.usefixtures("no_search")
 def test_tune_refuses_test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     space = {"space": {"model.lr": [0.01, 0.1]}}
     for seeds in ("test5", "7"):
@@ -343,9 +562,94 @@ def test_tune_refuses_test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not (tmp_path / "search").exists()
 
 
-def test_tune_takes_no_seeds_of_a_single_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake that is not seen must not cost hours."""
+    monkeypatch.setattr(Tuner, "search", lambda *_: pytest.fail("it was searched"))
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize(
+    ("space", "args", "words"),
+    [
+        ({}, ["--data.split_seed", "val0"], "`pamt tune` takes no --data.split_seed: use --seeds."),
+        ({}, ["--data.noise_seed=3"], "`pamt tune` takes no --data.noise_seed: it follows the sp"),
+        ({"conditions": [{"data.split_seed": "test0"}]}, [], "takes no --data.split_seed: use"),
+        ({"conditions": [{"data.noise_seed": 1}]}, [], "takes no --data.noise_seed: it follows"),
+        ({"conditions": [{"data.split": "random"}]}, [], "takes no --data.split: all choices"),
+        ({"conditions": [{"data.dataset": "pubmed"}]}, [], "takes no --data.dataset: that is"),
+        ({"space": {"seed_everything": [0, 1]}}, [], "takes no --seed_everything: use --inits."),
+        ({"space": {"ckpt_path": ["last"]}}, [], "takes no --ckpt_path."),
+        ({"space": {"run_dir": ["a"]}}, [], "takes no --run_dir."),
+        ({"space": {"model": ["GAT", "GCN"]}}, [], "takes no --model: a search is for one method"),
+        ({"datasets": ["cora_ml"]}, ["--config", "configs/pubmed.yaml"], "names its data sets"),
+        ({"datasets": ["cora_ml"]}, ["--data.dataset", "pubmed"], "names its data sets (cora_ml)"),
+        ({}, ["--trials", "0"], "`trials` must be 1 or more, got 0."),
+        ({}, ["--inits", "0"], "`inits` must be a whole number of at least 1, got 0."),
+    ],
+)
+def test_tune_refuses_what_a_search_sets_itself_or_would_overrule(
+    space: dict[str, Any],
+    args: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    space = {"space": {"model.lr": [0.01, 0.1]}}
-    assert tune(space, tmp_path, "--data.split_seed", "val0") == 2
-    assert "`pamt tune` takes no --data.split_seed: use --seeds." in capsys.readouterr().err
+    assert tune({"space": {"model.lr": [0.01, 0.1]}} | space, tmp_path, *args) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"space": {"model.lrr": [0.01, 0.1]}},
+        {"space": {"model.lr": [0.01, 0.1]}, "conditions": [{}, {"data.structure_nois": 0.5}]},
+        {"space": {"model.lr": [0.01, 0.1], "model.representation": ["cosine", "cosin"]}},
+        {"space": {"model.lr": [0.01, 0.1, 0.2, "fast"]}},
+    ],
+)
+def test_a_misspelt_option_is_told_before_anything_is_stored(
+    space: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        tune(space, tmp_path, "--seeds", "0,1", *SMALL)
+    assert stop.value.code == 2
+    assert "error: " in capsys.readouterr().err
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.usefixtures("no_search")
+def test_a_shipped_space_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # It was read if its data sets are known, and these are then refused.
+    args = ["--space", "configs/spaces/pamt.yaml", "--config", "configs/pubmed.yaml"]
+    assert main(["tune", *args]) == 2
+    assert "names its data sets (cora_ml, citeseer, pubmed)" in capsys.readouterr().err
+    assert main(["tune", "--space", "configs/spaces/pmat.yaml"]) == 2
+    assert "Did you mean configs/spaces/pamt.yaml?" in capsys.readouterr().err
+
+
+def test_a_search_lies_in_a_folder_named_after_its_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(_: Tuner, storage: Path, trials: int) -> list[Trial]:
+        raise InputError(f"{storage.as_posix()}, {trials} trials")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Tuner, "search", search)
+    Path("mine.yaml").write_text("space: {model.lr: [0.1]}")
+    with pytest.raises(InputError, match=r"^lightning_logs/tune/mine/optuna\.sqlite3, 50 trials$"):
+        tune_command.run(["--space", "mine.yaml", "--jobs", "1", "--seeds", "0", *SMALL])
+
+
+def test_the_help_of_tune_says_what_holds_for_tune(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "validation splits, such as val8; default val6" in text
+    assert "where the search lies; default lightning_logs/tune/SPACE" in text
