@@ -205,7 +205,7 @@ def test_other_code_than_the_id_says_stops_the_study_and_costs_no_run(store: Sto
     [
         ("print(' {\"status\": \"do', end='')", False),
         ("import time; print(' 7 of 9', flush=True); time.sleep(1000)", True),
-        ("import time; print('7', flush=True); time.sleep(1000)", True),
+        ("import time; print('7{}', flush=True); time.sleep(1000)", True),
         (r"import os; os.write(1, b' \xff\xfe\n')", True),
     ],
     ids=["torn", "no JSON", "no blank", "no text"],
