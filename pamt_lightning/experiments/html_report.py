@@ -50,7 +50,7 @@ def write_html(
         outcomes: Its runs.
         configurations: What was run, by name.
         environment: Versions and machine facts.
-        figures: SVG texts by caption, as `write_figures` returns them.
+        figures: SVG texts by caption.
         metric: The metric that is compared.
 
     Raises:

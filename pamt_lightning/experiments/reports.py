@@ -109,7 +109,7 @@ def _about(finished: Sequence[Finished], store: Store, command: str, place: str)
     }
     said = ", ".join(f"{name} {done:,} of {total:,}" for name, (done, total) in counts.items())
     whole = all(done == total for done, total in counts.values())
-    state = f"{'All runs are' if whole else '**Not all runs are**'} done: {said}."
+    state = f"{'All runs are done' if whole else '**Not all runs are done**'}: {said}."
     if not whole:
         state += " The tables of a study with runs missing are incomplete and will change."
     everything = [run for _, runs, _ in finished for run in runs]

@@ -279,7 +279,9 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise InputError("`pamt tune` needs Optuna: pip install 'pamt-lightning[tune]'.") from None
+        raise InputError(
+            "`pamt tune` needs Optuna: pip install optuna (the extra `tune`)."
+        ) from None
     # The pruner is marked as experimental since 2024; users can do nothing about it.
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna

@@ -373,7 +373,7 @@ def test_a_summary_says_which_studies_are_not_finished(tmp_path: Path) -> None:
     assert main(["study", one, "--folder", "r"]) == 0
     assert main(["study", both, one, "--folder", "r", "--report", "--summary", "all.md"]) == 0
     about = (tmp_path / "all.md").read_text(encoding="utf-8").split("\n\n")[1]
-    assert "**Not all runs are** done: both 1 of 2, one 1 of 1. The tables" in about
+    assert "**Not all runs are done**: both 1 of 2, one 1 of 1. The tables" in about
     assert "--report --summary all.md`" in about
 
 
