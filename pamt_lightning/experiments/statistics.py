@@ -125,7 +125,8 @@ def compare(
     their_figures = _figures({split: reference[split] for split in common}, "reference")
     if len(common) < 2:
         nan = math.nan
-        return Comparison(len(common), nan, nan, nan, nan, nan, nan, "unknown")
+        verdict: Verdict = "too few" if common else "unknown"
+        return Comparison(len(common), nan, nan, nan, nan, nan, nan, verdict)
     raw = np.sort(our_figures - their_figures)
     low, high = _interval(raw, 1 - level)
     differences = _snapped(raw)

@@ -248,7 +248,7 @@ def test_splits_that_only_one_has_are_left_out_even_if_their_figure_is_no_number
 def test_fewer_than_two_common_splits_say_nothing(num_common: int) -> None:
     reference = dict([*figures(drawn(5)).items()][:num_common]) | {"other": 0.5}
     found = compare(figures(drawn(5, 1)), reference)
-    assert (found.count, found.verdict) == (num_common, "unknown")
+    assert (found.count, found.verdict) == (num_common, "too few" if num_common else "unknown")
     rest = (found.difference, found.low, found.high, found.p_value, found.p_adjusted, found.effect)
     assert all(map(math.isnan, rest))
 
