@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -38,6 +39,7 @@ class Outcome:
         metrics: Its figures by name, accuracies as shares in [0, 1]; empty if it failed.
         error: What went wrong; none if it was finished.
         tested_on: What its test accuracy was taken on; other nodes with validation seeds.
+        mask_from: Epochs before the first mask; 0 if there was one from the start, or never.
     """
 
     run_id: str
@@ -47,6 +49,12 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     tested_on: str = TEST_NODES
+    mask_from: int = 0
+
+    @property
+    def is_kept_from_before_mask(self) -> bool:
+        """Whether the state that was kept and tested was trained without a mask to its end."""
+        return self.metrics.get("best_epoch", math.inf) <= self.mask_from
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pamt_lightning.experiments.analysis import Analysis, further, splits_of
@@ -15,6 +16,7 @@ from pamt_lightning.experiments.fields import (
     figure_field,
 )
 from pamt_lightning.experiments.outcome import Cell
+from pamt_lightning.experiments.paper import paper_figure
 from pamt_lightning.experiments.study import Sweep
 from pamt_lightning.experiments.wording import (
     bold_note,
@@ -23,6 +25,7 @@ from pamt_lightning.experiments.wording import (
     difference_label,
     metric_label,
     name_of,
+    noise_notes,
     point,
     reference_name,
     row_name,
@@ -67,12 +70,10 @@ class Section:
 def sections(analysis: Analysis) -> list[Section]:
     """All tables of a study, in the order in which they are read."""
     study = analysis.study
-    compared = any(result.comparison for result in analysis.results.values())
-    bold = (bold_note(analysis),) if compared else ()
     found: list[Section] = []
     if not study.sweeps:
         found += [
-            Section("Results", (results_table(analysis),), bold),
+            Section("Results", (table := results_table(analysis),), _bold(analysis, [table])),
             Section(
                 f"Compared with {study.reference}",
                 comparison_tables(analysis),
@@ -89,7 +90,9 @@ def sections(analysis: Analysis) -> list[Section]:
         ]
     for sweep in study.sweeps:
         name = name_of(sweep)
-        found.append(Section(f"Results by {name}", sweep_tables(analysis, sweep), bold))
+        tables = sweep_tables(analysis, sweep)
+        notes = (*_bold(analysis, tables), *noise_notes(analysis, sweep))
+        found.append(Section(f"Results by {name}", tables, notes))
         found += [
             Section(
                 f"Compared with {reference_name(each.study, sweep)}, by {name}",
@@ -98,19 +101,32 @@ def sections(analysis: Analysis) -> list[Section]:
             )
             for each in (analysis, *further(analysis))
         ]
-    guess = "0.5 is guessing, 1 tells them all. Planted: moved there as structure noise."
     found += [
-        Section("Which edges join two classes", edge_tables(analysis), (guess,)),
+        Section("Which edges join two classes", edges := edge_tables(analysis), _edge_notes(edges)),
+        Section("States from before the first mask", early_tables(analysis)),
         Section("Time", (cost_table(analysis),)),
         Section(MISSING, (gaps_table(analysis),)),
     ]
     return [section for section in found if section.tables]
 
 
+def _bold(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
+    """What bold means, where something is bold."""
+    entries = (entry for table in tables for _, fields in table.rows for entry in fields)
+    return (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+
+
+def _edge_notes(tables: Iterable[Table]) -> tuple[str, ...]:
+    planted = any("planted" in name for table in tables for name in table.header)
+    what = " Planted: moved there as structure noise." if planted else ""
+    return (f"0.5 is guessing, 1 tells them all.{what}",)
+
+
 def results_table(analysis: Analysis) -> Table:
     """Methods × data sets: mean, spread, interval, the paper's mean, and what is missing."""
     study = analysis.study
-    papers = analysis.beside_paper
+    pairs = [(dataset, method) for dataset in study.datasets for method in study.methods]
+    papers = analysis.beside_paper and any(paper_figure(*pair) for pair in pairs)
     paper = "; in round brackets the paper's mean, on random splits of its own" if papers else ""
     return Table(
         f"{metric_label(analysis)}, mean ± standard deviation over {design(analysis)}; "
@@ -231,6 +247,24 @@ def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
         )
         for dataset, found in rows.items()
     )
+
+
+def early_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """How often the state that was kept had never seen a mask, of methods that begin without."""
+    rows = []
+    for cell in analysis.results:
+        runs = [run for run in analysis.outcomes if run.cell == cell and run.error is None]
+        if any(run.mask_from for run in runs):
+            early = sum(run.is_kept_from_before_mask for run in runs)
+            fields = (Entry((cell.dataset,)), Entry((f"{early} of {len(runs)}",)))
+            rows.append((row_name(analysis, cell), fields))
+    if not rows:
+        return ()
+    caption = (
+        "Runs whose best state on the stopping nodes came before the first mask: these are the "
+        "method without a mask, stopped early."
+    )
+    return (Table(caption, ("method", "data set", "runs"), tuple(rows)),)
 
 
 def cost_table(analysis: Analysis) -> Table:
