@@ -14,6 +14,7 @@ from pamt_lightning.callbacks.stopping import BEST, BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.modules.base import NodeClassificationModule
 from pamt_lightning.modules.pamt import INFERENCES, PAMTModule
+from pamt_lightning.modules.pamt_plus import PAMTPlusModule
 from pamt_lightning.plots import plots_available
 from pamt_lightning.results import environment, peak_memory_mb, percent, print_table
 from pamt_lightning.runs import RESULTS
@@ -69,15 +70,11 @@ def result_record(
 
 def chosen_inference(model: NodeClassificationModule) -> str | None:
     """What `inference` auto has chosen; none where there was no choice."""
+    if isinstance(model, PAMTPlusModule) and model.inference == "auto":
+        return model.chosen
     if isinstance(model, PAMTModule) and model.inference == "auto":
         return INFERENCES[int(model.inference_choice)]
     return None
-
-
-def _before_mask(record: dict[str, Any]) -> str:
-    """A word if the state that was kept is from before the first mask: it is then not PAMT's."""
-    first = record["config"]["model"].get("init_args", {}).get("mask_from") or 0
-    return f" (before the first mask, {first})" if 0 < record["best_epoch"] <= first else ""
 
 
 def _log_hparams(
@@ -113,7 +110,7 @@ def print_fit(
             ),
             ("noise", noise and f"{noise:.4f} of edges join two classes (oracle corruption)"),
             ("init seed", str(record["init_seed"])),
-            ("epochs", f"{record['epochs']}, best {record['best_epoch']}{_before_mask(record)}"),
+            ("epochs", f"{record['epochs']}, best {record['best_epoch']}"),
             (
                 "inference",
                 record["inference"] and f"{record['inference']}, chosen on the stopping nodes",

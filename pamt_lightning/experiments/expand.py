@@ -122,7 +122,7 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
             row.get("metrics", {}),
             row.get("error"),
             row.get("tested_on", TEST_NODES),
-            run.config.get("model", {}).get("init_args", {}).get("mask_from") or 0,
+            row.get("inference"),
         )
         for run in runs
         if (row := rows.get(run.run_id)) is not None

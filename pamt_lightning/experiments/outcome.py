@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,7 +38,7 @@ class Outcome:
         metrics: Its figures by name, accuracies as shares in [0, 1]; empty if it failed.
         error: What went wrong; none if it was finished.
         tested_on: What its test accuracy was taken on; other nodes with validation seeds.
-        mask_from: Epochs before the first mask; 0 if there was one from the start, or never.
+        chosen: What a method that chooses its prediction by itself has chosen; none of others.
     """
 
     run_id: str
@@ -49,12 +48,7 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     tested_on: str = TEST_NODES
-    mask_from: int = 0
-
-    @property
-    def is_kept_from_before_mask(self) -> bool:
-        """Whether the state that was kept and tested was trained without a mask to its end."""
-        return self.metrics.get("best_epoch", math.inf) <= self.mask_from
+    chosen: str | None = None
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:

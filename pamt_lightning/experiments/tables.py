@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -39,6 +40,11 @@ EDGE_METRICS = {
 }
 
 MISSING = "What is missing"
+_CHOICES = (
+    "mask, structure, network: the masked MLP, its prediction propagated over the mask, over the "
+    "whole graph, or not at all. unmasked: an MLP that trusts all edges (PTA). graphless: one that "
+    "trusts none."
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ def sections(analysis: Analysis) -> list[Section]:
         ]
     found += [
         Section("Which edges join two classes", edges := edge_tables(analysis), _edge_notes(edges)),
-        Section("States from before the first mask", early_tables(analysis)),
+        Section("What was chosen", choice_tables(analysis)),
         Section("Time", (cost_table(analysis),)),
         Section(MISSING, (gaps_table(analysis),)),
     ]
@@ -249,22 +255,19 @@ def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
     )
 
 
-def early_tables(analysis: Analysis) -> tuple[Table, ...]:
-    """How often the state that was kept had never seen a mask, of methods that begin without."""
+def choice_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """What methods that choose their prediction by themselves have chosen, and how often."""
     rows = []
     for cell in analysis.results:
         runs = [run for run in analysis.outcomes if run.cell == cell and run.error is None]
-        if any(run.mask_from for run in runs):
-            early = sum(run.is_kept_from_before_mask for run in runs)
-            fields = (Entry((cell.dataset,)), Entry((f"{early} of {len(runs)}",)))
-            rows.append((row_name(analysis, cell), fields))
+        chosen = Counter(run.chosen for run in runs if run.chosen)
+        if chosen:
+            counts = ", ".join(f"{name} {count}" for name, count in chosen.most_common())
+            rows.append((row_name(analysis, cell), (Entry((cell.dataset,)), Entry((counts,)))))
     if not rows:
         return ()
-    caption = (
-        "Runs whose best state on the stopping nodes came before the first mask: these are the "
-        "method without a mask, stopped early."
-    )
-    return (Table(caption, ("method", "data set", "runs"), tuple(rows)),)
+    caption = "What was chosen on the stopping nodes, and in how many runs."
+    return (Table(caption, ("method", "data set", "runs"), tuple(rows), (_CHOICES,)),)
 
 
 def cost_table(analysis: Analysis) -> Table:

@@ -231,7 +231,8 @@ def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
     figures |= bad_edge_metrics(cli.model, cli.datamodule)
     metrics = {name: float(value) for name, value in figures.items() if value is not None}
     metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
-    facts = {name: record[name] for name in ("tested_on", "data_hashes", "environment", "config")}
+    others = ("tested_on", "inference", "data_hashes", "environment", "config")
+    facts = {name: record[name] for name in others}
     return metrics, facts
 
 

@@ -218,11 +218,11 @@ def test_options_are_written_as_they_are_typed() -> None:
     ]
 
 
-def test_outcomes_know_when_the_mask_begins(configure: Configure) -> None:
-    runs = expand(small_study(methods=("PTA", "PAMT", "PAMT_plus")), configure)
+def test_outcomes_know_what_was_chosen(configure: Configure) -> None:
+    runs = expand(small_study(), configure)
     rows: dict[str, dict[str, Any]] = {run.run_id: {"metrics": {}} for run in runs}
-    found = {outcome.cell.method: outcome.mask_from for outcome in outcomes(runs, rows)}
-    assert found == {"PTA": 0, "PAMT": 0, "PAMT_plus": 100}
+    rows[runs[1].run_id]["inference"] = "mask"
+    assert [outcome.chosen for outcome in outcomes(runs, rows)] == [None, "mask"]
 
 
 def test_outcomes_are_those_of_all_runs_that_are_done(configure: Configure) -> None:

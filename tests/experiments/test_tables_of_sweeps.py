@@ -10,8 +10,8 @@ from pamt_lightning.experiments.csv_files import table_csv
 from pamt_lightning.experiments.outcome import Cell, Outcome
 from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.experiments.tables import (
+    choice_tables,
     cost_table,
-    early_tables,
     edge_tables,
     gaps_table,
     results_table,
@@ -208,27 +208,24 @@ def test_accuracy_on_known_nodes_is_not_called_test_accuracy() -> None:
 # What the runs were like
 
 
-def test_states_from_before_the_first_mask_are_counted() -> None:
+def test_what_was_chosen_is_counted() -> None:
     study = replace(STUDY, datasets=("cora_ml",), methods=("PTS", "PAMT"))
-    runs = []
-    for number, run in enumerate(outcomes(study)):
-        best = {"best_epoch": (99.0, 100.0, 101.0, 250.0)[number % 4]}
-        mask_from = 100 if run.cell.method == "PAMT" else 0
-        runs.append(replace(run, metrics={**run.metrics, **best}, mask_from=mask_from))
-    (table,) = early_tables(analyse(study, runs))
+    names = ("mask", "unmasked", "mask", "graphless")
+    runs = [
+        replace(run, chosen=names[number % 4]) if run.cell.method == "PAMT" else run
+        for number, run in enumerate(outcomes(study))
+    ]
+    (table,) = choice_tables(analyse(study, runs))
     assert [name for name, _ in table.rows] == ["PAMT"]
     assert text(table, "PAMT", "data set") == "cora_ml"
-    assert text(table, "PAMT", "runs") == "4 of 8"  # 100 epochs, then the first mask
-    # One run failed, one is from before best_epoch was noted: neither counts as early.
-    pamt = [number for number, run in enumerate(runs) if run.cell.method == "PAMT"]
-    runs[pamt[0]] = failed(runs[pamt[0]], "x")
-    runs[pamt[1]] = replace(runs[pamt[1]], metrics={"test_acc": 0.5})
-    (table,) = early_tables(analyse(study, runs))
-    assert text(table, "PAMT", "runs") == "2 of 7"
+    assert text(table, "PAMT", "runs") == "mask 4, unmasked 2, graphless 2"
+    runs[-1] = failed(runs[-1], "x")
+    (table,) = choice_tables(analyse(study, runs))
+    assert text(table, "PAMT", "runs") == "mask 4, unmasked 2, graphless 1"
 
 
-def test_where_a_mask_is_there_from_the_start_nothing_is_counted() -> None:
-    assert early_tables(analyse(STUDY, outcomes(STUDY))) == ()
+def test_where_nothing_was_chosen_nothing_is_counted() -> None:
+    assert choice_tables(analyse(STUDY, outcomes(STUDY))) == ()
 
 
 def test_the_noise_that_was_reached_stands_below_the_results() -> None:

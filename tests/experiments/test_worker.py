@@ -21,7 +21,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         **{"val_acc": 0.5, "val_loss": math.inf, "epochs": 3, "best_epoch": 2, "seconds": 1.5},
         **{"structure_noise": None, "tested_on": "test nodes", "data_hashes": {}},
         **{"test_metrics": {"test_acc": 0.25, "test_ece": math.nan}, "environment": {"a": 1}},
-        "config": {"data": {}},
+        **{"config": {"data": {}}, "inference": None},
     }
 
     def fit(command: str, args: list[str], *, leaves_files: bool) -> Any:
@@ -42,7 +42,7 @@ def test_figures_are_finite_numbers() -> None:
         **{"val_acc": 0.5, "epochs": 3.0, "best_epoch": 2.0, "seconds": 1.5},
         **{"test_acc": 0.25, "mask_auc_original": 0.75},
     }
-    shared = {"environment": {"a": 1}, "config": {"data": {}}}
+    shared = {"environment": {"a": 1}, "config": {"data": {}}, "inference": None}
     assert facts == {"tested_on": "test nodes", "data_hashes": {}, **shared}
 
 
