@@ -6,6 +6,9 @@ import difflib
 import inspect
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import pytorch_lightning as pl
@@ -31,6 +34,32 @@ DESCRIPTIONS = {
 }
 
 
+_RAISES: ContextVar[bool] = ContextVar("_RAISES", default=False)
+
+
+class _WrongOption(SystemExit):
+    """What the parsers, one within the other, pass on as they would the end of the program."""
+
+
+@contextmanager
+def raised_errors() -> Iterator[None]:
+    """Have wrong options raised: for callers that know better where they come from.
+
+    Not an attribute of the parser, as it makes others for the options of a class.
+
+    Raises:
+        InputError: An option is unknown or its value wrong.
+    """
+    token = _RAISES.set(True)
+    try:
+        yield
+    except _WrongOption as error:
+        message = str(error)
+        raise InputError(message if message.endswith((".", "?")) else f"{message}.") from None
+    finally:
+        _RAISES.reset(token)
+
+
 class Parser(LightningArgumentParser):
     """A parser whose errors are a few lines instead of a screen of usage."""
 
@@ -40,7 +69,11 @@ class Parser(LightningArgumentParser):
         self.model_class = DEFAULT_CLASS  # the one in use, as soon as it is known
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Say what is wrong, suggest the right word, and exit with code 2."""
+        """Say what is wrong, suggest the right word, and exit with code 2.
+
+        Raises:
+            InputError: Instead, within `raised_errors`.
+        """
         message = _plain_message(message)
         wrong = re.search(r"option '(?:\w+\.)*(\w+)'|--(?:\w+\.)*(\w+)", message, re.IGNORECASE)
         if wrong:
@@ -51,6 +84,8 @@ class Parser(LightningArgumentParser):
             known |= set(inspect.signature(pl.Trainer).parameters)
             if close := difflib.get_close_matches(name, known - {name}, 1):
                 message += f". Did you mean {close[0]!r}?"
+        if _RAISES.get():
+            raise _WrongOption(" ".join(message.split()))
         prog = self.prog.replace("[options] ", "")
         command = prog if prog.startswith("pamt ") else "pamt fit"
         model = self.model_class.rpartition(".")[2]

@@ -18,6 +18,7 @@ import yaml
 from pamt_lightning.data.registry import get_spec
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods import find_method, shipped_names, shipped_path, unknown_method
+from pamt_lightning.spelling import did_you_mean
 
 BY_DATASET = "by_dataset"
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -131,8 +132,10 @@ def find_config(value: str) -> Path:
     raise InputError(f"there is no config file {value}.{hint}")
 
 
-def load(source: str, text: str | Path) -> dict[str, Any]:
-    """Sections out of YAML."""
+def load(
+    source: str, text: str | Path, holds: str = "sections such as data: and model:"
+) -> dict[str, Any]:
+    """Sections out of YAML; ``holds`` says what there should be if there are none."""
     try:
         content = yaml.safe_load(text if isinstance(text, str) else text.read_text("utf-8"))
     except OSError as error:
@@ -145,7 +148,8 @@ def load(source: str, text: str | Path) -> dict[str, Any]:
         told = re.sub(r"\s+", " ", str(error))
         raise InputError(f"{source} is not valid YAML: {told}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{source} must hold sections such as data: and model:.")
+        got = "nothing" if content is None else type(content).__name__
+        raise InputError(f"{source} must hold {holds}, got {got}.")
     return content
 
 
@@ -176,8 +180,7 @@ def check_sections(source: str, content: dict[str, Any], sections: Collection[st
         raise InputError(f"{source}: `ckpt_path` belongs on the command line, not in a config.")
     for key in content:
         if key not in sections:
-            close = difflib.get_close_matches(str(key), sections, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(key, sections)
             known = ", ".join(sorted(sections))
             raise InputError(f"{source} has no section {key!r} (known: {known}).{hint}")
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from pamt_lightning.cli import PamtCLI
+from pamt_lightning.cli_parser import raised_errors
 
 
 class FitParser(PamtCLI):
@@ -18,8 +19,13 @@ class FitParser(PamtCLI):
         super().__init__("fit", [])
 
     def configuration(self, args: list[str]) -> dict[str, Any]:
-        """The whole configuration that these arguments of `pamt fit` come to, as plain values."""
-        self.parse_arguments(self.parser, ["fit", *args])
+        """The whole configuration that these arguments of `pamt fit` come to, as plain values.
+
+        Raises:
+            InputError: An option is unknown or its value wrong.
+        """
+        with raised_errors():
+            self.parse_arguments(self.parser, ["fit", *args])
         content: dict[str, Any] = json.loads(self.parser.dump(self.config, format="json"))
         plain: dict[str, Any] = content["fit"]
         return plain

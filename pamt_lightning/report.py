@@ -13,6 +13,8 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from pamt_lightning.callbacks.stopping import BEST, BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.modules.base import NodeClassificationModule
+from pamt_lightning.modules.pamt import INFERENCES, PAMTModule
+from pamt_lightning.modules.pamt_plus import PAMTPlusModule
 from pamt_lightning.plots import plots_available
 from pamt_lightning.results import environment, peak_memory_mb, percent, print_table
 from pamt_lightning.runs import RESULTS
@@ -44,6 +46,7 @@ def result_record(
         "val_loss": stopping.best_loss if stopping.best_state else None,
         "epochs": trainer.fit_loop.epoch_progress.current.completed,
         "best_epoch": stopping.best_epoch,
+        "inference": chosen_inference(model),
         "seconds": round(stopping.seconds, 3),
         "peak_memory_mb": peak_memory_mb(),
         "test_metrics": test_metrics,
@@ -63,6 +66,15 @@ def result_record(
     }
     _log_hparams(trainer, model, record)
     return record
+
+
+def chosen_inference(model: NodeClassificationModule) -> str | None:
+    """What `inference` auto has chosen; none where there was no choice."""
+    if isinstance(model, PAMTPlusModule) and model.inference == "auto":
+        return model.chosen
+    if isinstance(model, PAMTModule) and model.inference == "auto":
+        return INFERENCES[int(model.inference_choice)]
+    return None
 
 
 def _log_hparams(
@@ -85,6 +97,8 @@ def print_fit(
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
     network = record["test_metrics"].get("test_acc_network")
     unreached = record["test_metrics"].get("test_unreached")
+    seconds, num_threads = record["seconds"], record["environment"]["threads"]
+    threads = "1 thread" if num_threads == 1 else f"{num_threads} threads"
     folder_text = None if folder is None else os.path.relpath(folder)
     print_table(
         _title(record["method"], datamodule),
@@ -97,11 +111,15 @@ def print_fit(
             ("noise", noise and f"{noise:.4f} of edges join two classes (oracle corruption)"),
             ("init seed", str(record["init_seed"])),
             ("epochs", f"{record['epochs']}, best {record['best_epoch']}"),
+            (
+                "inference",
+                record["inference"] and f"{record['inference']}, chosen on the stopping nodes",
+            ),
             ("val accuracy", percent(record["val_acc"])),
             ("test accuracy", percent(record["test_acc"])),
             ("  MLP alone", percent(network)),
             ("unreached", f"{percent(unreached)} of the test nodes" if unreached else None),
-            ("seconds", f"{record['seconds']:.{1 if record['seconds'] >= 1 else 3}f}"),
+            ("seconds", f"{seconds:.{1 if seconds >= 1 else 3}f}, {threads}"),
             ("checkpoint", folder_text and f"{folder_text}/{BEST}"),
             ("results", folder_text and f"{folder_text}/{RESULTS}"),
             ("TensorBoard", f"tensorboard --logdir {folder_text}" if board and folder else None),

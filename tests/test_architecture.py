@@ -27,7 +27,8 @@ ALLOWED = {
     "data": {"graph", "errors", "plain"},
     "modules": {"graph", "functional", "nn", "errors", "plain"},
     "methods": {"errors"},
-    "config_layers": {"data", "errors", "methods"},
+    "spelling": set(),
+    "config_layers": {"data", "errors", "methods", "spelling"},
     "config_files": {"config_layers", "data", "errors", "methods"},
     "plots": set(),
     "runs": {"errors"},
@@ -48,7 +49,7 @@ SHOWING = (
 )
 PLANNING = (
     *("seeds", "fingerprint", "store", "study_files", "expand", "runner", "worker", "space"),
-    *("tune", "tune_command"),
+    *("options", "progress", "tune", "tune_command"),
 )
 HEAVY = {"torch", "pytorch_lightning", "lightning", "torchmetrics", "lightning_fabric"}
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -88,6 +89,16 @@ def test_a_fit_prints_a_short_table_and_is_quiet_otherwise(
     for word in ("split", "epochs", "val accuracy", "test accuracy", "seconds", "checkpoint"):
         assert any(line.strip().startswith(word) for line in lines), word
     assert "tensorboard --logdir lightning_logs/synthetic/PAMT" in done.stdout
+
+
+def test_a_fit_says_what_was_chosen_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", *SMALL, "--model", "PAMT_plus"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\n +inference +(unmasked|graphless), chosen on the stopping nodes\n", shown)
+    assert re.search(r"\n +seconds +[\d.]+, \d+ threads?\n", shown)
+    assert main(["fit", *SMALL]) == 0
+    shown = capsys.readouterr().out
+    assert "inference" not in shown
 
 
 def test_test_after_fit_can_be_switched_off(tmp_path: Path) -> None:

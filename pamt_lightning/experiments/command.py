@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 from pamt_lightning.config_files import option_value
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments.fingerprint import digest, what_matters
+from pamt_lightning.experiments.options import add_common, command_parser, refuse
 from pamt_lightning.experiments.outcome import Cell
 from pamt_lightning.experiments.reports import (
     PAGE,
@@ -26,11 +26,12 @@ from pamt_lightning.experiments.runner import Runner, Tally, check_jobs
 from pamt_lightning.experiments.seeds import split_seeds
 from pamt_lightning.experiments.store import RUNS, Store
 from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.study_files import check_inits, read_study, studies
+from pamt_lightning.experiments.study_files import check_inits, read_study, studies, told_of
+from pamt_lightning.experiments.wording import counted
 from pamt_lightning.methods import find_method
+from pamt_lightning.plots import plots_available
 
 FOLDER = "lightning_logs/studies"
-FIXED = ("--data.split_seed", "--seed_everything", "--ckpt_path", "--run_dir", "--print_config")
 
 _STUDY_EPILOG = """\
 examples:
@@ -56,7 +57,8 @@ All other options are those of `pamt fit`.
 
 def run_study(argv: Sequence[str]) -> int:
     """Run ``pamt study`` with the arguments that follow it."""
-    parser = _parser("pamt study", "Run a study: data sets × methods × splits.", _STUDY_EPILOG)
+    about = "Run a study: data sets × methods × splits."
+    parser = command_parser("pamt study", about, _STUDY_EPILOG)
     parser.add_argument(
         "studies",
         nargs="*",
@@ -72,7 +74,7 @@ def run_study(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
     )
-    _add_common(parser, seeds=None)
+    add_common(parser, seeds=None, folder=FOLDER)
     options = parser.parse_args(argv)
     if not options.studies:
         for name, path in studies().items():
@@ -91,9 +93,9 @@ def run_study(argv: Sequence[str]) -> int:
     ]
     for study in chosen:
         named = (*study.options, *study.split_options, *(sweep.option for sweep in study.sweeps))
-        refuse("pamt study", [f"--{name}" for name in named], FIXED)
+        refuse(study.source, [f"--{name}" for name in named])
     _check_names(chosen)
-    folder = Path(options.folder)
+    folder = Path(options.folder or FOLDER)
     if options.report and not (folder / RUNS).is_file():
         raise InputError(f"there is nothing to report on in {folder}: it has no {RUNS}.")
     # A report needs no cores: it may be about runs of a bigger machine.
@@ -116,14 +118,14 @@ def run_study(argv: Sequence[str]) -> int:
 
 def run_bench(argv: Sequence[str]) -> int:
     """Run ``pamt bench`` with the arguments that follow it."""
-    parser = _parser(
+    parser = command_parser(
         "pamt bench",
         "One configuration on many splits: a report with mean, deviation and interval.",
         _BENCH_EPILOG,
     )
-    _add_common(parser, seeds="test20")
+    add_common(parser, seeds="test20", folder=FOLDER)
     options, rest = parser.parse_known_args(argv)
-    refuse("pamt bench", rest, FIXED)
+    refuse("pamt bench", rest)
     jobs = check_jobs(options.jobs, options.threads)
 
     from pamt_lightning.experiments.expand import expand_cells
@@ -143,45 +145,11 @@ def run_bench(argv: Sequence[str]) -> int:
         reference=cell.method,
     )
     runs = expand_cells([(cell, rest)], study, configure, options.threads)
-    store = Store(Path(options.folder))
+    folder = Path(options.folder or FOLDER)
+    store = Store(folder)
     tally = _run_all(runs, store, jobs, options)
-    _report(study, runs, store, Path(options.folder) / study.name)
+    _report(study, runs, store, folder / study.name)
     return _exit_code(tally, runs)
-
-
-def refuse(command: str, args: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse options of `pamt fit` that many runs cannot share."""
-    for name in names:
-        if any(word == name or word.startswith(f"{name}=") for word in args):
-            fix = {"--data.split_seed": "--seeds", "--seed_everything": "--inits"}.get(name)
-            hint = f": use {fix}" if fix else ""
-            raise InputError(f"`{command}` takes no {name}{hint}.")
-
-
-def _parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def _add_common(parser: argparse.ArgumentParser, seeds: str | None) -> None:
-    parser.add_argument(
-        "--seeds",
-        default=seeds,
-        metavar="LIST",
-        help="splits: test20 (the first 20 published test seeds), val5, or a list: test0,7,42",
-    )
-    parser.add_argument("--inits", type=int, metavar="M", help="initialisations of each split")
-    parser.add_argument("--jobs", type=int, metavar="J", help="processes; default: all cores")
-    parser.add_argument("--threads", type=int, default=1, metavar="T", help="threads of each run")
-    parser.add_argument(
-        "--folder", default=FOLDER, metavar="DIR", help=f"where results go; default {FOLDER}"
-    )
-    parser.add_argument("--retry", action="store_true", help="try failed runs again")
 
 
 def _list(value: str | None) -> list[str] | None:
@@ -204,7 +172,11 @@ def _expanded(chosen: Sequence[Study], threads: int) -> list[list[Any]]:
     from pamt_lightning.fit_parser import FitParser
 
     configure = FitParser().configuration
-    return [expand(study, configure, threads) for study in chosen]
+    runs = []
+    for study in chosen:
+        with told_of(study.source):
+            runs.append(expand(study, configure, threads))
+    return runs
 
 
 def _run_all(runs: Sequence[Any], store: Store, jobs: int, options: Any) -> Tally:
@@ -225,6 +197,8 @@ def _report(study: Study, runs: Sequence[Any], store: Store, folder: Path) -> st
     text = write_reports(study, runs, store, folder)
     shown = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)  # no pictures here
     print(f"{shown}\n{folder / TABLES}\n{folder / PAGE}")
+    if not plots_available():
+        print(f"no figures were drawn in {folder}: pip install 'pamt-lightning[plots]'")
     return text
 
 
@@ -236,7 +210,9 @@ def _exit_code(tally: Tally, runs: Sequence[Any]) -> int:
         where = f"{cell.method} on {cell.dataset}{point}, split {run.split_seed}"
         print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
     if tally.failed:
-        print(f"{len(tally.failed)} runs failed; --retry tries them again.", file=sys.stderr)
+        them = "it" if len(tally.failed) == 1 else "them"
+        failed = counted(len(tally.failed), "run")
+        print(f"{failed} failed; --retry tries {them} again.", file=sys.stderr)
     return 1 if tally.failed else 0
 
 

@@ -28,6 +28,7 @@ class Run:
         init_seed: The initialisation.
         args: What would be typed after `pamt fit`.
         config: Its configuration without the seeds, and the version of its code.
+        split_options: Options whose values in ``args`` follow the split and are not in ``config``.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class Run:
     init_seed: int
     args: tuple[str, ...]
     config: Mapping[str, Any]
+    split_options: tuple[str, ...] = ()
 
 
 def expand(study: Study, configure: Configure, threads: int = 1) -> list[Run]:
@@ -75,7 +77,8 @@ def expand_cells(
             seeds += option_args(by_split)
             for cell, args, config in known:
                 key = run_id(config, split, init, by_split)
-                runs.append(Run(key, cell, split, init, (*args, *seeds), config))
+                typed = (*args, *seeds)
+                runs.append(Run(key, cell, split, init, typed, config, study.split_options))
     return runs
 
 
@@ -119,6 +122,7 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
             row.get("metrics", {}),
             row.get("error"),
             row.get("tested_on", TEST_NODES),
+            row.get("inference"),
         )
         for run in runs
         if (row := rows.get(run.run_id)) is not None

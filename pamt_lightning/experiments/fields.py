@@ -97,5 +97,6 @@ def cost_field(analysis: Analysis, dataset: str, method: str) -> Entry:
         if values := [metrics[name] for metrics in runs if name in metrics]:
             middle = float(np.median(values))
             digits = 1 if name == "seconds" and middle < 100 else 0
-            lines.append(f"{middle:,.{digits}f} {unit}")
+            number = f"{middle:,.{digits}f}"
+            lines.append(f"{number} {unit.removesuffix('s') if number == '1' else unit}")
     return Entry((*lines[:-1], lines[-1].rstrip(","))) if lines else Entry(note=NONE)

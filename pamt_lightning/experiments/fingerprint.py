@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cache, lru_cache
 from importlib import import_module
@@ -58,6 +58,20 @@ def what_matters(config: Mapping[str, Any]) -> dict[str, Any]:
         if data.get(name) is not None:
             data[name] = _content_hash(Path(data[name]).expanduser())
     return kept
+
+
+def same_apart_from(names: Iterable[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two configurations are the same but for options such as ``data.noise_seed``."""
+    left, right = deepcopy(dict(one)), deepcopy(dict(other))
+    for name in names:
+        *sections, last = name.split(".")
+        for content in (left, right):
+            place: Any = content
+            for section in sections:
+                place = place.get(section, {})
+                place = place.get("init_args", place) if section == "model" else place
+            place.pop(last, None)
+    return digest(left) == digest(right)
 
 
 def run_id(

@@ -107,6 +107,7 @@ def _overview(analysis: Analysis, missing: str) -> str:
     runs = f"{finished:,} finished, {failed:,} failed, of {asked:,} that the study asks for"
     facts = [
         ("study", study.name),
+        ("not the whole study", study.narrowed),
         ("data sets", ", ".join(study.datasets)),
         ("methods", ", ".join(study.methods)),
         ("reference", study.reference),

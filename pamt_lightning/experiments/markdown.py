@@ -33,6 +33,8 @@ def markdown_report(
     parts = [f"# {_escaped(study.title)}"]
     if study.description:
         parts.append(_escaped(study.description))
+    if study.narrowed:
+        parts.append(f"Not the whole study: `{study.narrowed}`.")
     for caption, address in (images or {}).items():
         parts += [f"![{_escaped(caption)}](<{address}>)", f"*{_escaped(caption)}*"]
     for section in sections(analyse(study, outcomes, metric)):

@@ -38,6 +38,7 @@ class Outcome:
         metrics: Its figures by name, accuracies as shares in [0, 1]; empty if it failed.
         error: What went wrong; none if it was finished.
         tested_on: What its test accuracy was taken on; other nodes with validation seeds.
+        chosen: What a method that chooses its prediction by itself has chosen; none of others.
     """
 
     run_id: str
@@ -47,6 +48,7 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     tested_on: str = TEST_NODES
+    chosen: str | None = None
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:

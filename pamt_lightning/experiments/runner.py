@@ -7,15 +7,14 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tqdm import tqdm
-
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments.expand import Run
+from pamt_lightning.experiments.progress import Clock, Progress
 from pamt_lightning.experiments.store import Store
 from pamt_lightning.experiments.worker import STOPPED, Worker
 
@@ -69,7 +68,7 @@ class Runner:
         store: Where results go.
         jobs: Number of processes.
         threads: Threads of each.
-        quiet: No progress bar.
+        quiet: Tell nothing of the progress.
     """
 
     def __init__(self, store: Store, jobs: int, threads: int = 1, quiet: bool = False) -> None:
@@ -114,16 +113,10 @@ class Runner:
                 waiting.append(run)
             elif row.get("error") is not None:
                 tally.failed[run.run_id] = str(row["error"])
-        clock = _Clock(wanted, rows, self.jobs)
-        with tqdm(
-            total=len(wanted),
-            initial=len(wanted) - len(waiting),
-            desc="runs",
-            dynamic_ncols=True,
-            disable=True if self.quiet else None,
-            bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
-        ) as bar:
-            self._work(waiting, rows, retry, tally, clock, bar)
+        clock = Clock(wanted, rows, self.jobs)
+        done = len(wanted) - len(waiting)
+        with Progress(len(wanted), done, self.jobs, self.quiet) as progress:
+            self._work(waiting, rows, retry, tally, clock, progress)
         return tally
 
     def _work(
@@ -132,8 +125,8 @@ class Runner:
         before: _Rows,
         retry: bool,
         tally: Tally,
-        clock: _Clock,
-        bar: tqdm[Any],
+        clock: Clock,
+        progress: Progress,
     ) -> None:
         queued, elsewhere = list(reversed(waiting)), list[Run]()
         busy: dict[Worker, Run] = {}
@@ -142,12 +135,16 @@ class Runner:
             if not queued and not busy:
                 # Another process is at these; if it dies, they are ours.
                 time.sleep(_LOOK_AGAIN)
-                queued, elsewhere = self._left(elsewhere, before, tally, bar)
+                queued, elsewhere = self._left(elsewhere, before, tally, progress)
                 continue
             while queued and len(busy) < self.jobs:
                 run = queued.pop()
                 worker = self._idle(busy)
-                worker.give(describe(run) | {"config": dict(run.config), "retry": retry})
+                worker.give(
+                    describe(run)
+                    | {"config": dict(run.config), "retry": retry}
+                    | {"split_options": run.split_options}
+                )
                 busy[worker] = run
             worker, answer = self._next_answer()
             if worker not in busy:  # the process died between two runs
@@ -170,8 +167,7 @@ class Runner:
                 clock.took(run, answer["wall_seconds"])
             else:
                 tally.failed[run.run_id] = str(answer["error"])
-            bar.set_postfix_str(clock.text(queued, busy.values(), tally), refresh=False)
-            bar.update(1)
+            progress.step(clock.text(queued, busy.values(), len(tally.failed)))
 
     def _next_answer(self) -> tuple[Worker, dict[str, Any] | None]:
         while True:  # Windows hears Ctrl-C only between two waits
@@ -179,7 +175,7 @@ class Runner:
                 return self._answers.get(timeout=1.0)
 
     def _left(
-        self, runs: list[Run], before: _Rows, tally: Tally, bar: tqdm[Any]
+        self, runs: list[Run], before: _Rows, tally: Tally, progress: Progress
     ) -> tuple[list[Run], list[Run]]:
         """Of runs that others were at: those that nobody is at any more, and the rest."""
         rows = self.store.rows()
@@ -193,7 +189,7 @@ class Runner:
             else:
                 if row.get("error") is not None:
                     tally.failed[run.run_id] = str(row["error"])
-                bar.update(1)
+                progress.step()
         return ours, theirs
 
     def _idle(self, busy: dict[Worker, Run]) -> Worker:
@@ -241,42 +237,3 @@ def describe(run: Run) -> dict[str, Any]:
         "init_seed": run.init_seed,
         "args": list(run.args),
     }
-
-
-class _Clock:
-    """How long the rest will take, from finished runs of the same cell, data set, or any.
-
-    What counts is how long a process was at a run, of which training is a part.
-    """
-
-    def __init__(self, wanted: Mapping[str, Run], rows: _Rows, jobs: int) -> None:
-        self.jobs = jobs
-        self._seconds: dict[tuple[str, ...], list[float]] = {}
-        for run_id, run in wanted.items():
-            row = rows.get(run_id, {})
-            if "wall_seconds" in row and "error" not in row:
-                self.took(run, row["wall_seconds"])
-
-    def took(self, run: Run, seconds: float) -> None:
-        for key in self._keys(run):
-            self._seconds.setdefault(key, []).append(seconds)
-
-    def text(self, queued: Sequence[Run], busy: Iterable[Run], tally: Tally) -> str:
-        parts = []
-        if self._seconds:
-            ahead = sum(map(self._expected, queued)) + sum(map(self._expected, busy)) / 2
-            parts.append(f"left {tqdm.format_interval(int(ahead / self.jobs))}")
-        if tally.failed:
-            parts.append(f"{len(tally.failed)} failed")
-        return ", ".join(parts)
-
-    def _expected(self, run: Run) -> float:
-        for key in self._keys(run):
-            if known := self._seconds.get(key):
-                return sum(known) / len(known)
-        return 0.0
-
-    @staticmethod
-    def _keys(run: Run) -> list[tuple[str, ...]]:
-        cell = run.cell
-        return [(cell.dataset, cell.method), (cell.dataset,), ()]

@@ -33,7 +33,13 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
     if not isinstance(listed, (list, tuple)) or not listed:
         raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")
     seeds = tuple(str(seed) for seed in listed)
-    numbers = [resolve_split_seed(seed) for seed in seeds]
+    try:
+        numbers = [resolve_split_seed(seed) for seed in seeds]
+    except InputError as error:
+        told = str(error).replace("`split_seed`", "each of them")
+        raise InputError(
+            f"`seeds` must be test20, val5 or the like, or a list such as 0,1,2; {told}"
+        ) from None
     if len(set(numbers)) < len(numbers):
         double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)
         raise InputError(f"`seeds` must name each split once, got {double!r} twice.")

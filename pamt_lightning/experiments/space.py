@@ -12,6 +12,7 @@ from pamt_lightning.experiments.expand import Configure, Run, config_file, expan
 from pamt_lightning.experiments.outcome import Cell, Value
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.experiments.study_files import dataset_name
+from pamt_lightning.spelling import did_you_mean
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
 _SPACE_KEYS = {"space", "datasets", "conditions", "start"}
@@ -71,7 +72,7 @@ class Space:
     ) -> list[Run]:
         """The runs that a choice is scored by."""
         cells = [
-            (Cell(place.dataset or "typed data", "tuned"), self.args(place, typed, choice))
+            (Cell(place.dataset or "the typed data", "the method"), self.args(place, typed, choice))
             for place in self.places()
         ]
         return expand_cells(cells, study, configure, threads)
@@ -116,10 +117,13 @@ class Space:
 
 def read_space(name: str) -> Space:
     """A space from its YAML file, here or shipped."""
-    content = load(name, find_config(name))
+    path = find_config(name)
+    content = load(name, path, "what is searched: space: and more")
     if unknown := set(content) - _SPACE_KEYS:
-        keys = ", ".join(sorted(_SPACE_KEYS))
-        raise InputError(f"{name} has no key {unknown.pop()!r}. Keys: {keys}.")
+        key, keys = unknown.pop(), ", ".join(sorted(_SPACE_KEYS))
+        raise InputError(
+            f"{name} has no key {key!r}.{did_you_mean(key, _SPACE_KEYS)} Keys: {keys}."
+        )
     options = content.get("space")
     if not isinstance(options, dict) or not options:
         raise InputError(
@@ -134,7 +138,7 @@ def read_space(name: str) -> Space:
     given = content.get("datasets", [])
     listed = _list_of(name, {"datasets": [given] if isinstance(given, str) else given}, "datasets")
     try:
-        datasets = tuple(dataset_name(each) for each in listed)
+        datasets = tuple(dataset_name(each, path.parent) for each in listed)
     except InputError as error:
         raise InputError(f"{name}: `datasets`: {error}") from None
     if len(set(datasets)) < len(datasets):

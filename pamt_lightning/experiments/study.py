@@ -51,6 +51,8 @@ class Study:
             its place in the list for a seed without a name), such as
             ``data.noise_seed``.
         further_references: Methods that all others are compared with in tables of their own.
+        source: The file it is from, if any.
+        narrowed: The options that were typed in place of what the file says.
     """
 
     name: str
@@ -65,6 +67,8 @@ class Study:
     options: Mapping[str, Value] = field(default_factory=dict)
     split_options: tuple[str, ...] = ()
     further_references: tuple[str, ...] = ()
+    source: str = ""
+    narrowed: str = ""
 
     def reference_of(self, cell: Cell) -> Cell:
         """What a cell is compared with; itself if it is a reference."""

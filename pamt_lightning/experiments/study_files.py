@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pamt_lightning.config_layers import load
+from pamt_lightning.config_layers import find_config, load
 from pamt_lightning.data.registry import get_spec
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments.outcome import Value
 from pamt_lightning.experiments.seeds import split_seeds
 from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.methods import config_folder, find_method, unknown_method
+from pamt_lightning.spelling import did_you_mean
 
 _KEYS = {
     *("title", "description", "datasets", "methods", "seeds", "inits", "sweeps", "reference"),
     *("options", "split_options"),
 }
+_SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
 
 
@@ -37,42 +40,61 @@ def read_study(
     reference: str | None = None,
 ) -> Study:
     """A study by name or file; what is given besides takes the place of what the file says."""
-    path = Path(name) if name.endswith(_FILES) else studies().get(name)
-    if path is None or not path.is_file():
-        known = studies()
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InputError(
-            f"there is no study {name!r}.{hint} Studies: {', '.join(known)}, or a YAML file of "
-            "your own."
-        )
-    content = load(str(path), path)
+    path = _study_file(name)
+    content = load(str(path), path, "what the study consists of: datasets:, methods: and more")
     for key in content:
         if key not in _KEYS:
-            close = difflib.get_close_matches(str(key), _KEYS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(key, _KEYS)
             raise InputError(f"{path} has no key {key!r}.{hint} Keys: {', '.join(sorted(_KEYS))}.")
     given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
-    content |= {key: value for key, value in given.items() if value is not None}
+    typed = {key: value for key, value in given.items() if value is not None}
+    for key, value in typed.items():
+        with told_of(f"--{key}"):
+            _CHECKS[key]({key: value}, Path())
+    with told_of(str(path)):
+        study = _study(path.stem, content | typed, path.parent, others=methods is not None)
+    if reference is not None:
+        with told_of("--reference"):
+            first, *further = _references(reference, study.methods, Path())
+        study = replace(study, reference=first, further_references=tuple(further))
+    said = [(key, value) for key, value in (*typed.items(), ("reference", reference)) if value]
+    return replace(study, source=str(path), narrowed=" ".join(_typed(*each) for each in said))
+
+
+def _study_file(name: str) -> Path:
+    if name.endswith(_FILES):
+        if not Path(name).is_file():
+            others = [str(file) for file in Path(name).parent.glob("*.y*ml")]
+            raise InputError(f"there is no study file {name}.{did_you_mean(name, others)}")
+        return Path(name)
+    known = studies()
+    if name not in known:
+        raise InputError(
+            f"there is no study {name!r}.{did_you_mean(name, known)} Studies: {', '.join(known)}, "
+            "or a YAML file of your own."
+        )
+    return known[name]
+
+
+@contextmanager
+def told_of(source: str) -> Iterator[None]:
+    """Lead errors with the file or option that they are about."""
     try:
-        return _study(path.stem, content, reference, others=methods is not None)
+        yield
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{source}: {error}") from None
 
 
-def _study(name: str, content: Mapping[str, Any], reference: str | None, *, others: bool) -> Study:
+def _typed(key: str, value: object) -> str:
+    return f"--{key} {','.join(value) if isinstance(value, (list, tuple)) else value}"
+
+
+def _study(name: str, content: Mapping[str, Any], folder: Path, *, others: bool) -> Study:
     """The study; with ``others`` the methods are not those that the file's reference is from."""
-    method_names = _names(content, "methods", method_name)
-    asked = reference or content.get("reference", method_names[0])
-    asked = asked.split(",") if isinstance(asked, str) else asked
-    references = _names({"reference": asked}, "reference", method_name)
-    if left := [name for name in references if name not in method_names]:
-        if reference is not None or not others:
-            raise InputError(
-                f"`reference` must be one of the methods ({', '.join(method_names)}), "
-                f"got {left[0]!r}."
-            )
-        references = tuple(name for name in references if name in method_names) or method_names[:1]
+    method_names = _methods(content, folder)
+    asked = content.get("reference", method_names[0])
+    references = _references(asked, () if others else method_names, folder)
+    references = tuple(name for name in references if name in method_names) or method_names[:1]
     options = content.get("options", {})
     if not isinstance(options, dict):
         raise InputError(f"`options` must hold options and their values, got {options!r}.")
@@ -85,16 +107,49 @@ def _study(name: str, content: Mapping[str, Any], reference: str | None, *, othe
         name=name,
         title=str(content.get("title", name)),
         description=" ".join(str(content.get("description", "")).split()),
-        datasets=_names(content, "datasets", dataset_name),
+        datasets=_datasets(content, folder),
         methods=method_names,
-        splits=split_seeds(content.get("seeds", "test20")),
-        inits=tuple(range(check_inits(content.get("inits", 1)))),
+        splits=_splits(content, folder),
+        inits=_inits(content, folder),
         sweeps=swept,
         reference=references[0],
         further_references=references[1:],
         options=options,
         split_options=_names(content, "split_options", str, needed=False),
     )
+
+
+# Each key of a file by itself, so that a typed value is checked as one and not as the file's.
+
+
+def _datasets(content: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    return _names(content, "datasets", lambda name: dataset_name(name, folder))
+
+
+def _methods(content: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    return _names(content, "methods", lambda name: method_name(name, folder))
+
+
+def _splits(content: Mapping[str, Any], _: Path) -> tuple[str, ...]:
+    return split_seeds(content.get("seeds", "test20"))
+
+
+def _inits(content: Mapping[str, Any], _: Path) -> tuple[int, ...]:
+    return tuple(range(check_inits(content.get("inits", 1))))
+
+
+_CHECKS = {"datasets": _datasets, "methods": _methods, "seeds": _splits, "inits": _inits}
+
+
+def _references(asked: Any, methods: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """The methods that others are compared with: some of ``methods``, if there are any."""
+    asked = asked.split(",") if isinstance(asked, str) else asked
+    found = _names({"reference": asked}, "reference", lambda name: method_name(name, folder))
+    if methods and (left := [name for name in found if name not in methods]):
+        raise InputError(
+            f"`reference` must be one of the methods ({', '.join(methods)}), got {left[0]!r}."
+        )
+    return found
 
 
 def check_inits(inits: Any) -> int:
@@ -104,21 +159,24 @@ def check_inits(inits: Any) -> int:
     return inits
 
 
-def dataset_name(value: str) -> str:
-    """The name of a data set as the registry writes it, or a config file."""
-    if value.endswith(_FILES):
-        if not Path(value).is_file():
-            raise InputError(f"there is no config file {value}.")
-        return value
-    return get_spec(value).name
+def dataset_name(value: str, folder: Path = Path()) -> str:
+    """The name of a data set as the registry writes it, or a config file, here or in a folder."""
+    return _config_beside(value, folder) if value.endswith(_FILES) else get_spec(value).name
 
 
-def method_name(value: str) -> str:
-    """The name of a method as `pamt methods` writes it, or a config file."""
+def _config_beside(value: str, folder: Path) -> str:
+    """A config file from where we are, else from the folder of the file that names it."""
+    for path in (Path(value), folder / value):
+        if path.is_file():
+            return value if path == Path(value) else str(path)
+    find_config(value)  # shipped, or the error that lists what there is
+    return value
+
+
+def method_name(value: str, folder: Path = Path()) -> str:
+    """The name of a method as `pamt methods` writes it, or a config file, here or in a folder."""
     if value.endswith(_FILES):
-        if not Path(value).is_file():
-            raise InputError(f"there is no config file {value}.")
-        return value
+        return _config_beside(value, folder)
     method = find_method(value)
     if method is None:
         raise unknown_method(value)
@@ -145,9 +203,11 @@ def _check_once(key: str, names: Sequence[Value]) -> None:
 def _sweep(value: Any) -> Sweep:
     if not isinstance(value, dict) or not {"option", "values"} <= set(value):
         raise InputError(f"a sweep needs `option` and `values`, got {value!r}.")
-    if unknown := set(value) - {"option", "values", "symbol", "reference"}:
+    if unknown := set(value) - _SWEEP_KEYS:
+        name = unknown.pop()
+        hint = did_you_mean(name, _SWEEP_KEYS)
         raise InputError(
-            f"a sweep has no key {unknown.pop()!r}: option, values, symbol, reference."
+            f"a sweep has no key {name!r}.{hint} Keys: {', '.join(sorted(_SWEEP_KEYS))}."
         )
     values: list[Value] = value["values"]
     if not isinstance(values, list) or not values:

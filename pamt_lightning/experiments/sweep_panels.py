@@ -14,6 +14,7 @@ from pamt_lightning.experiments.panels import (
     BLUE,
     EMPHASIS,
     GREEN,
+    GREY,
     INK,
     WIDTH,
     Span,
@@ -71,6 +72,10 @@ def lines(analysis: Analysis, sweep: Sweep, *, differences: bool = False) -> Any
             if knots:
                 _line(axes, knots, looks[method], faint=len(methods) > 6)
                 ends[-1][method] = (knots[-1].x, knots[-1].span.mean)
+        if not set(ends[-1]) & set(methods):
+            ends[-1].clear()
+            _not_run(axes)
+            continue
         axes.set_xlabel(sweep.symbol or sweep.option)
         shown = slice(None, None, math.ceil(len(where) / 8))
         if not numeric or len(where) <= 8:
@@ -79,6 +84,15 @@ def lines(analysis: Analysis, sweep: Sweep, *, differences: bool = False) -> Any
             axes.set_ylabel(label if differences else metric_label(analysis))
     _label(figure, panels, ends, looks, 0.075 / (WIDTH / columns - 1.1))
     return figure
+
+
+def _not_run(axes: Any) -> None:
+    axes.grid(False)
+    axes.set(xticks=[], yticks=[])
+    axes.text(
+        0.5, 0.5, "not run", transform=axes.transAxes, ha="center", va="center", color=GREY,
+        style="italic",
+    )  # fmt: skip
 
 
 def _looks(study: Study) -> dict[str, _Look]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pamt_lightning.experiments.analysis import Analysis, further, splits_of
@@ -15,6 +17,7 @@ from pamt_lightning.experiments.fields import (
     figure_field,
 )
 from pamt_lightning.experiments.outcome import Cell
+from pamt_lightning.experiments.paper import paper_figure
 from pamt_lightning.experiments.study import Sweep
 from pamt_lightning.experiments.wording import (
     bold_note,
@@ -23,6 +26,7 @@ from pamt_lightning.experiments.wording import (
     difference_label,
     metric_label,
     name_of,
+    noise_notes,
     point,
     reference_name,
     row_name,
@@ -36,6 +40,11 @@ EDGE_METRICS = {
 }
 
 MISSING = "What is missing"
+_CHOICES = (
+    "mask, structure, network: the masked MLP, its prediction propagated over the mask, over the "
+    "whole graph, or not at all. unmasked: an MLP that trusts all edges (PTA). graphless: one that "
+    "trusts none."
+)
 
 
 @dataclass(frozen=True)
@@ -67,12 +76,10 @@ class Section:
 def sections(analysis: Analysis) -> list[Section]:
     """All tables of a study, in the order in which they are read."""
     study = analysis.study
-    compared = any(result.comparison for result in analysis.results.values())
-    bold = (bold_note(analysis),) if compared else ()
     found: list[Section] = []
     if not study.sweeps:
         found += [
-            Section("Results", (results_table(analysis),), bold),
+            Section("Results", (table := results_table(analysis),), _bold(analysis, [table])),
             Section(
                 f"Compared with {study.reference}",
                 comparison_tables(analysis),
@@ -89,7 +96,9 @@ def sections(analysis: Analysis) -> list[Section]:
         ]
     for sweep in study.sweeps:
         name = name_of(sweep)
-        found.append(Section(f"Results by {name}", sweep_tables(analysis, sweep), bold))
+        tables = sweep_tables(analysis, sweep)
+        notes = (*_bold(analysis, tables), *noise_notes(analysis, sweep))
+        found.append(Section(f"Results by {name}", tables, notes))
         found += [
             Section(
                 f"Compared with {reference_name(each.study, sweep)}, by {name}",
@@ -98,19 +107,32 @@ def sections(analysis: Analysis) -> list[Section]:
             )
             for each in (analysis, *further(analysis))
         ]
-    guess = "0.5 is guessing, 1 tells them all. Planted: moved there as structure noise."
     found += [
-        Section("Which edges join two classes", edge_tables(analysis), (guess,)),
+        Section("Which edges join two classes", edges := edge_tables(analysis), _edge_notes(edges)),
+        Section("What was chosen", choice_tables(analysis)),
         Section("Time", (cost_table(analysis),)),
         Section(MISSING, (gaps_table(analysis),)),
     ]
     return [section for section in found if section.tables]
 
 
+def _bold(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
+    """What bold means, where something is bold."""
+    entries = (entry for table in tables for _, fields in table.rows for entry in fields)
+    return (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+
+
+def _edge_notes(tables: Iterable[Table]) -> tuple[str, ...]:
+    planted = any("planted" in name for table in tables for name in table.header)
+    what = " Planted: moved there as structure noise." if planted else ""
+    return (f"0.5 is guessing, 1 tells them all.{what}",)
+
+
 def results_table(analysis: Analysis) -> Table:
     """Methods × data sets: mean, spread, interval, the paper's mean, and what is missing."""
     study = analysis.study
-    papers = analysis.beside_paper
+    pairs = [(dataset, method) for dataset in study.datasets for method in study.methods]
+    papers = analysis.beside_paper and any(paper_figure(*pair) for pair in pairs)
     paper = "; in round brackets the paper's mean, on random splits of its own" if papers else ""
     return Table(
         f"{metric_label(analysis)}, mean ± standard deviation over {design(analysis)}; "
@@ -231,6 +253,21 @@ def edge_tables(analysis: Analysis) -> tuple[Table, ...]:
         )
         for dataset, found in rows.items()
     )
+
+
+def choice_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """What methods that choose their prediction by themselves have chosen, and how often."""
+    rows = []
+    for cell in analysis.results:
+        runs = [run for run in analysis.outcomes if run.cell == cell and run.error is None]
+        chosen = Counter(run.chosen for run in runs if run.chosen)
+        if chosen:
+            counts = ", ".join(f"{name} {count}" for name, count in chosen.most_common())
+            rows.append((row_name(analysis, cell), (Entry((cell.dataset,)), Entry((counts,)))))
+    if not rows:
+        return ()
+    caption = "What was chosen on the stopping nodes, and in how many runs."
+    return (Table(caption, ("method", "data set", "runs"), tuple(rows), (_CHOICES,)),)
 
 
 def cost_table(analysis: Analysis) -> Table:

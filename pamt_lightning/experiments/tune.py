@@ -87,7 +87,7 @@ class Tuner:
 
     def search(self, storage: Path, trials: int, seed: int = 0) -> list[Trial]:
         """Go on until there are so many trials; the best comes first."""
-        optuna = _optuna()
+        optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage.parent.mkdir(parents=True, exist_ok=True)
         with _alone(storage):
@@ -99,7 +99,7 @@ class Tuner:
                 # Made for this: is the best trial better on the same splits so far?
                 pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
             )
-            self._check_same_question(search)
+            self._check_same_question(search, storage.parent)
             # A sampler that starts anew with the same seed would draw the same choices again.
             search.sampler = optuna.samplers.TPESampler(
                 seed=seed + len(search.trials), n_startup_trials=10
@@ -113,7 +113,7 @@ class Tuner:
 
     def _take_up(self, search: Any) -> None:
         """Queue what was interrupted once more: splits that were finished cost nothing."""
-        fail = _optuna().trial.TrialState.FAIL
+        fail = require_optuna().trial.TrialState.FAIL
         for trial in search.trials:
             if trial.state.name == "RUNNING":  # we hold the lock, so its process is dead
                 search.tell(trial.number, state=fail)
@@ -159,6 +159,11 @@ class Tuner:
         same = [t for t in scored if start.items() <= t.choice.items()]
         return (same or scored)[0]
 
+    def scored_on(self) -> str:
+        """The nodes that choices were scored on, in words."""
+        found = {_nodes(row) for row in self.runner.store.rows().values() if "metrics" in row}
+        return " or ".join(sorted(found)) or "nodes of no run"
+
     def _scores_in_store(self) -> dict[tuple[tuple[str, ...], str, int], float]:
         """Scores by arguments, split and initialisation.
 
@@ -174,7 +179,7 @@ class Tuner:
                     found[key] = score_of(row)
         return found
 
-    def _check_same_question(self, search: Any) -> None:
+    def _check_same_question(self, search: Any, folder: Path) -> None:
         """A stored search goes on only if it asks the same."""
         question = {
             "args": self.args,
@@ -190,7 +195,7 @@ class Tuner:
         elif old != question:
             changed = next(key for key in question if question[key] != old.get(key))
             raise InputError(
-                f"the search stored here had other {changed}: {old.get(changed)}, now "
+                f"the search in {folder} had other {changed}: {old.get(changed)}, now "
                 f"{question[changed]}. Name another --folder for a new search."
             )
 
@@ -210,7 +215,7 @@ class Tuner:
             trial.report(score, step)
             is_last = step + 1 == len(self.study.splits)
             if not is_last and choice != start and trial.should_prune():
-                raise _optuna().TrialPruned
+                raise require_optuna().TrialPruned
         return sum(scores) / len(scores)
 
     def _score(self, runs: list[Run]) -> float:
@@ -231,11 +236,15 @@ def score_of(row: Mapping[str, Any]) -> float:
     With a published validation seed it is the accuracy on the known nodes that are used neither for
     training nor for stopping; for other splits the accuracy on the stopping nodes.
     """
-    name = "test_acc" if row.get("tested_on") == _LEFT_OVER else "val_acc"
+    name = "test_acc" if _nodes(row) == _LEFT_OVER else "val_acc"
     score = row.get("metrics", {}).get(name, math.nan)
     if math.isnan(score):
         raise TrialFailedError(f"the run {row.get('id')} has no {name}.")
     return float(score)
+
+
+def _nodes(row: Mapping[str, Any]) -> str:
+    return _LEFT_OVER if row.get("tested_on") == _LEFT_OVER else "stopping nodes"
 
 
 @contextmanager
@@ -275,7 +284,8 @@ def _finished(search: Any) -> list[Any]:
     ]
 
 
-def _optuna() -> Any:
+def require_optuna() -> Any:
+    """The package Optuna, or the error that says how to get it."""
     try:
         import optuna
     except ImportError:

@@ -16,8 +16,8 @@ import yaml
 
 from pamt_lightning.config_files import names_data
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.command import FIXED, _add_common, _parser, refuse
 from pamt_lightning.experiments.expand import Configure, config_file
+from pamt_lightning.experiments.options import add_common, command_parser, refuse
 from pamt_lightning.experiments.outcome import Value
 from pamt_lightning.experiments.runner import Runner, check_jobs
 from pamt_lightning.experiments.seeds import split_seeds
@@ -25,8 +25,8 @@ from pamt_lightning.experiments.space import Choice, Place, Space, read_space
 from pamt_lightning.experiments.statistics import compare
 from pamt_lightning.experiments.store import Store
 from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.study_files import check_inits, dataset_name
-from pamt_lightning.experiments.tune import Trial, Tuner, check_seeds
+from pamt_lightning.experiments.study_files import check_inits, dataset_name, told_of
+from pamt_lightning.experiments.tune import Trial, Tuner, check_seeds, require_optuna
 from pamt_lightning.experiments.wording import VERDICTS, points
 from pamt_lightning.runs import write_whole
 
@@ -52,11 +52,6 @@ than the best one on the same splits are given up early. The same command goes o
 was stopped, and does an interrupted trial again. The best choice is compared with the first one on
 the same splits; fewer than six can show nothing. All other options are those of `pamt fit`.
 """
-_HELP = {
-    "seeds": "validation splits, such as val8; default val6",
-    "folder": "where the search lies; default lightning_logs/tune/SPACE",
-    "retry": "try failed trials again",
-}
 # What neither the command line nor a space may set, and what a space may not, with the reason.
 _NOT_TYPED = {"data.noise_seed": "it follows the split"}
 _NOT_SEARCHED = {
@@ -70,17 +65,29 @@ _NOT_SEARCHED = {
 def run(argv: Sequence[str]) -> int:
     """Run ``pamt tune`` with the arguments that follow it."""
     about = "Search for options on validation splits (Optuna, extra `tune`)."
-    parser = _parser("pamt tune", about, _EPILOG)
+    parser = command_parser("pamt tune", about, _EPILOG)
     parser.add_argument("--space", required=True, metavar="FILE", help="what to search (YAML)")
-    parser.add_argument("--trials", type=int, default=50, metavar="N", help="choices to try")
-    parser.add_argument("--output", metavar="FILE", help="config file to write; default in DIR")
-    _add_common(parser, seeds="val6")
-    parser.set_defaults(folder=None)
-    for action in parser._actions:
-        action.help = _HELP.get(action.dest, action.help)
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=50,
+        metavar="N",
+        help="choices to try, those of an earlier call included; default 50",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="config file to write; default DIR/best.yaml"
+    )
+    add_common(
+        parser,
+        seeds="val6",
+        folder="lightning_logs/tune/SPACE",
+        seeds_help="validation splits, such as val8",
+        retry_help="try failed trials again",
+    )
     options, rest = parser.parse_known_args(argv)
     if options.trials < 1:
         raise InputError(f"`trials` must be 1 or more, got {options.trials}.")
+    require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)
     folder = Path(options.folder or f"lightning_logs/tune/{Path(options.space).stem}")
@@ -102,9 +109,10 @@ def run(argv: Sequence[str]) -> int:
     check_seeds(study.splits, published=any(_is_published(configure, space, rest)))
     # A misspelt option or a wrong value is told now, before anything is stored.
     first, *others = space.samples()
-    space.runs(rest, first, study, configure, options.threads)
-    for choice in others:
-        configure(space.args(space.places()[0], rest, choice))
+    with told_of(options.space):  # what is typed was fine by itself
+        space.runs(rest, first, study, configure, options.threads)
+        for choice in others:
+            configure(space.args(space.places()[0], rest, choice))
     with Runner(Store(folder), jobs, options.threads, quiet=True) as runner:
         tuner = Tuner(space, rest, study, configure, runner, options.threads, options.retry)
         try:
@@ -119,7 +127,7 @@ def _check_names(file: str, space: Space, rest: list[str]) -> None:
     """Refuse options that a search sets itself, or that would be overruled silently."""
     named = [f"--{name}" for name in sorted(space.named())]
     for who, words, reasons in (("pamt tune", rest, _NOT_TYPED), (file, named, _NOT_SEARCHED)):
-        refuse(who, words, FIXED)
+        refuse(who, words)
         for name, why in reasons.items():
             if any(re.match(rf"--{re.escape(name)}(=|$)", word) for word in words):
                 raise InputError(f"`{who}` takes no --{name}: {why}.")
@@ -143,8 +151,8 @@ def _conclude(
     worth = verdict(best, tuner.first_choice(trials))
     source = [
         f"Chosen by: {shlex.join(['pamt', 'tune', *argv])}",
-        f"Mean accuracy {100 * best.score:.2f} % on the validation splits ({options.seeds}), best "
-        f"of {len(trials)} trials ({pruned} given up early).",
+        f"Mean accuracy {100 * best.score:.2f} % on the {tuner.scored_on()} of the splits "
+        f"{options.seeds}, best of {len(trials)} trials ({pruned} given up early).",
         *worth,
     ]
     content = as_config(tuner.space, tuner.args, best.choice, tuner.configure)
@@ -152,7 +160,7 @@ def _conclude(
     for trial in trials[:10]:
         score = "" if trial.score is None else f"{100 * trial.score:.2f}"
         print(f"{trial.number:4}  {score:>6}  {trial.state:<8}  {_shown(trial.choice)}")
-    print(*worth, sep="\n")
+    print(f"Scored by the mean accuracy on the {tuner.scored_on()}.", *worth, sep="\n")
     print(f"best choice: {output}\nall trials:  {folder / 'trials.csv'}")
     return 0
 

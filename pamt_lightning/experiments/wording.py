@@ -103,7 +103,7 @@ def p_text(p_value: float) -> str:
 def design(analysis: Analysis) -> str:
     """The number of splits and initialisations, in words."""
     splits, inits = len(analysis.study.splits), len(analysis.study.inits)
-    text = f"{splits} split{'' if splits == 1 else 's'}"
+    text = counted(splits, "split")
     return text if inits == 1 else f"{text}, each averaged over {inits} initialisations"
 
 
@@ -140,8 +140,31 @@ def comparison_notes(analysis: Analysis, option: str | None) -> tuple[str, ...]:
     ]
     for table, counts in families.items():
         if len(counts) * 2 * 0.5 ** max(counts) >= LEVEL:
+            sizes = f"{counted(len(counts), 'comparison')} and {counted(max(counts), 'split')}"
             notes.append(
-                f"With {len(counts)} comparisons and {max(counts)} splits no adjusted p of {table} "
-                f"can be below {LEVEL}, however large the difference: too few splits."
+                f"With {sizes} no adjusted p of {table} can be below {LEVEL}, however large the "
+                "difference: too few splits."
             )
     return tuple(notes)
+
+
+def noise_notes(analysis: Analysis, sweep: Sweep) -> tuple[str, ...]:
+    """How near structure noise came to the share that was asked for; nothing in other sweeps."""
+    misses = [
+        abs(run.metrics["structure_noise"] - float(run.cell.value))
+        for run in analysis.outcomes
+        if run.cell.option == sweep.option == "data.structure_noise"
+        and run.cell.value is not None
+        and "structure_noise" in run.metrics
+    ]
+    if not misses:
+        return ()
+    return (
+        f"The share that was reached differs from the one asked for by at most {max(misses):.6f}, "
+        f"over {counted(len(misses), 'run')}.",
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: '1 split', '2 splits'."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

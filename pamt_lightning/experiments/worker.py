@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -25,13 +25,12 @@ from pkgutil import iter_modules
 from typing import IO, Any
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.experiments.fingerprint import code_version
+from pamt_lightning.experiments.fingerprint import code_version, same_apart_from, what_matters
 from pamt_lightning.experiments.store import Store
 
 COMMAND = ("-m", "pamt_lightning.experiments.worker")
 STOPPED = 130  # exit code of a process that was told to stop in the middle of a run
-_WRONG_OPTION = 2  # what the parser of `pamt fit` exits with
-_STALE = "the code has changed since this study was started: start it again."
+_STALE = "the {what} changed since this study was started: start it again."
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _END = None
 
@@ -173,30 +172,41 @@ def _do(job: dict[str, Any], store: Store) -> dict[str, Any]:
         if not ours:
             return {"id": job["id"], "status": "elsewhere"}
         started = time.monotonic()
+        split_options = job.pop("split_options", ())
         row = {key: value for key, value in job.items() if key != "config"}
         row["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         try:
             if not is_current(job["config"]):
-                return {"id": job["id"], "status": "stale", "error": _STALE}
+                return _stale(job, "code has")
             metrics, facts = fit(job["args"])
+            if not was_meant(job["config"], facts.pop("config"), split_options):
+                return _stale(job, "config files or the data have")
             row |= {"metrics": metrics, **facts}
             row["environment"] = store.add_context("environment", facts["environment"])
         except Exception as error:
             row["error"] = _one_line(error)
             if not isinstance(error, InputError):
                 row["traceback"] = traceback.format_exc()
-        except (KeyboardInterrupt, SystemExit) as stop:
-            # Lightning makes a SystemExit of SIGTERM and Ctrl-C, with one code or another: only
-            # the parser's says something about the run, and what was stopped is simply not done.
-            if getattr(stop, "code", None) != _WRONG_OPTION:
-                os._exit(STOPPED)
-            row["error"] = f"stopped with code {_WRONG_OPTION}: an option is wrong."
+        except (KeyboardInterrupt, SystemExit):
+            # Lightning makes a SystemExit of SIGTERM and Ctrl-C, with one code or another; what was
+            # stopped is simply not done.
+            os._exit(STOPPED)
         row["config"] = store.add_context("configuration", job["config"])
         row["wall_seconds"] = round(time.monotonic() - started, 3)
         store.add(row)
         status = "failed" if "error" in row else "done"
         told = {name: row.get(name) for name in ("wall_seconds", "error")}
         return {"id": job["id"], "status": status, **told}
+
+
+def _stale(job: dict[str, Any], what: str) -> dict[str, Any]:
+    return {"id": job["id"], "status": "stale", "error": _STALE.format(what=what)}
+
+
+def was_meant(meant: dict[str, Any], config: dict[str, Any], split_options: Sequence[str]) -> bool:
+    """Whether the configuration that was run is the one that the id of the run stands for."""
+    of_id = {name: meant[name] for name in meant if name not in ("code", "threads")}
+    return same_apart_from(split_options, of_id, what_matters(config))
 
 
 def is_current(config: dict[str, Any]) -> bool:
@@ -207,11 +217,12 @@ def is_current(config: dict[str, Any]) -> bool:
 def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
     """One `pamt fit` that leaves no files: its figures, and facts about it."""
     from pamt_lightning.cli import PamtCLI
+    from pamt_lightning.cli_parser import raised_errors
     from pamt_lightning.experiments.edges import bad_edge_metrics
     from pamt_lightning.quiet import plain_errors, silence
 
     silence()
-    with plain_errors():
+    with plain_errors(), raised_errors():
         # A config may say not to test; a run that was not tested is of no use here.
         cli = PamtCLI("fit", [*args, "--test_after_fit", "true"], leaves_files=False)
     record = cli.record
@@ -220,7 +231,8 @@ def fit(args: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
     figures |= bad_edge_metrics(cli.model, cli.datamodule)
     metrics = {name: float(value) for name, value in figures.items() if value is not None}
     metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
-    facts = {name: record[name] for name in ("tested_on", "data_hashes", "environment")}
+    others = ("tested_on", "inference", "data_hashes", "environment", "config")
+    facts = {name: record[name] for name in others}
     return metrics, facts
 
 

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pamt_lightning.functional import confidence_weights, soft_cross_entropy
 from pamt_lightning.functional.similarity import Representation
-from pamt_lightning.modules.pamt import Inference, PAMTModule
+from pamt_lightning.modules.base import accuracy, negative_log_likelihood
+from pamt_lightning.modules.pamt import INFERENCES, Inference, PAMTModule
+from pamt_lightning.modules.prepared import Prediction, Prepared
+from pamt_lightning.nn import MLP
+
+# What `auto` chooses among: the masked learner over Â, over A_p, by itself; and the other two.
+CHOICES = (*INFERENCES, "unmasked", "graphless")
+_OTHERS = CHOICES[len(INFERENCES) :]
 
 
 class PAMTPlusModule(PAMTModule):
     """PAMT_plus: not the paper's method, but one that grew out of it.
 
-    The MLP first learns from labels propagated over the unmasked graph, as in PTA, and only then
-    are edges masked by what it knows; its loss trusts its own answers more as training goes on
-    (PTA's weights); and over what the prediction is propagated is chosen on the stopping set.
+    How far edges can be trusted is not known beforehand, so three MLPs learn side by side: one
+    trusts all edges (labels propagated over Â, which is PTA), one those that its own mask leaves
+    (PAMT), one none (labelled nodes alone). The masked one starts as a copy of the first as soon as
+    that knows something, and the stopping set chooses whose prediction is kept, propagated or not.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
         num_classes: Number of classes; the command line fills it in from the data.
-        hidden_dim: Size of the MLP's hidden layer.
+        hidden_dim: Size of the hidden layer of each MLP.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
@@ -27,7 +40,9 @@ class PAMTPlusModule(PAMTModule):
         mask_from: First epoch with a mask.
         representation: What H in Eq. 5 is.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
-        inference: What the prediction is propagated over; ``auto`` chooses on the stopping set.
+        inference: ``auto`` chooses on the stopping set among the masked MLP's prediction
+            (propagated over Â, over A_p, or not at all), the ``unmasked`` one's (over Â) and the
+            ``graphless`` one's; any other value is for the masked MLP, which then learns alone.
         **options: All others are those of `PAMTModule`.
     """
 
@@ -63,8 +78,111 @@ class PAMTPlusModule(PAMTModule):
             inference=inference,
             **options,
         )
+        # After the first network, whose initial weights are then those of PTA.
+        sizes = (num_features, hidden_dim, num_classes, dropout)
+        self.others = torch.nn.ModuleDict()
+        if inference == "auto":
+            self.others.update({name: MLP(*sizes) for name in _OTHERS})
+        # Whether the masked learner and the unmasked one have parted. A buffer, as the best state
+        # may be from before.
+        self.parted: Tensor
+        self.register_buffer("parted", torch.tensor(False), persistent=inference == "auto")
+        self.unmasked_labels: Tensor | None = None
 
     @property
     def method(self) -> str:
         """``PAMT_plus``: never to be mistaken for the paper's method."""
         return "PAMT_plus"
+
+    # Life cycle --------------------------------------------------------------------------------
+
+    def on_fit_start(self) -> None:
+        """Make the labels of the unmasked learner, too: they are the same in all epochs."""
+        if self.trainer.ckpt_path is None:
+            self.parted.fill_(False)
+        super().on_fit_start()
+        if self.others:
+            data = self.fit_data()
+            self.unmasked_labels = self.propagated_labels(data.adj_norm, data)
+
+    def on_train_epoch_start(self) -> None:
+        """Before the first mask, part the two learners."""
+        if self.others and not self.parted and self.current_epoch + 1 >= self.mask_from:
+            self._part()
+        super().on_train_epoch_start()
+
+    def _part(self) -> None:
+        """The unmasked learner goes on where the network is now, with the same state of Adam."""
+        unmasked = self.others["unmasked"]
+        unmasked.load_state_dict(self.net.state_dict())
+        for optimizer in self.trainer.optimizers:
+            pairs = zip(self.net.parameters(), unmasked.parameters(), strict=True)
+            for ours, theirs in pairs:
+                if state := optimizer.state.get(ours):
+                    optimizer.state[theirs] = {name: v.clone() for name, v in state.items()}
+        self.parted.fill_(True)
+
+    # The method --------------------------------------------------------------------------------
+
+    def training_loss(self, data: Prepared) -> Tensor:
+        """The sum of the learners' losses; they share no weights, so each learns by itself."""
+        if not self.others:
+            return super().training_loss(data)
+        loss = self._soft_label_loss(self.net, self.soft_labels, data)
+        if self.parted:
+            loss = loss + self._soft_label_loss(self.others["unmasked"], self.unmasked_labels, data)
+        graphless: Tensor = self.others["graphless"](data.train_x)
+        return loss + cross_entropy(graphless, data.train_y)
+
+    def _soft_label_loss(
+        self, net: torch.nn.Module, labels: Tensor | None, data: Prepared
+    ) -> Tensor:
+        if labels is None:
+            raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
+        logits, gamma = net(data.x), self.gamma()
+        weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
+        return self.loss_weight * soft_cross_entropy(logits, labels, weights)
+
+    def decayed_parameters(self) -> list[torch.nn.Parameter]:
+        """W₁ of each learner."""
+        others: list[Any] = list(self.others.values())
+        return [*super().decayed_parameters(), *(net.input.weight for net in others)]
+
+    @property
+    def chosen(self) -> str:
+        """What the prediction is taken from; see ``inference``."""
+        return CHOICES[int(self.inference_choice)] if self.others else self.inference
+
+    def predict_nodes(self, data: Prepared) -> Prediction:
+        """Class probabilities as chosen."""
+        if not self.others:
+            return super().predict_nodes(data)
+        logits = self._learner(self.chosen)(data.x)
+        return Prediction(self._probs(self.chosen, logits, data), logits)
+
+    def predict_for_stopping(self, data: Prepared) -> Prediction:
+        """Choose by the accuracy on the stopping set, then by its loss; the first of equals."""
+        if not self.others:
+            return super().predict_for_stopping(data)
+        y, index = data.graph.y, data.graph.val_index
+        logits = {name: self._learner(name)(data.x) for name in (INFERENCES[0], *_OTHERS)}
+        best: tuple[float, float] | None = None
+        # Until they part, the network is the unmasked learner.
+        for name in CHOICES if self.parted else _OTHERS:
+            own = logits[name if name in _OTHERS else INFERENCES[0]]
+            probs = self._probs(name, own, data)
+            loss = float(negative_log_likelihood(probs, y, index))
+            score = (float(accuracy(probs, y, index)), -loss)
+            if best is None or score > best:
+                best, prediction = score, Prediction(probs, own)
+                self.inference_choice.fill_(CHOICES.index(name))
+        return prediction
+
+    def _learner(self, name: str) -> torch.nn.Module:
+        if name == "graphless" or (name == "unmasked" and self.parted):
+            return self.others[name]
+        return self.net
+
+    def _probs(self, name: str, logits: Tensor, data: Prepared) -> Tensor:
+        way = {"unmasked": "structure", "graphless": "network"}.get(name, name)
+        return self._predict_by(way, logits, data)

@@ -46,16 +46,16 @@ def fit(args):
         raise InputError("`alpha` is\\n  wrong.")
     if args[-1] == "breaks":
         raise KeyError("a bug")
-    if args[-1] == "has a wrong option":
-        raise SystemExit(2)
     if args[-1].startswith("waits for "):
         while not Path(args[-1].removeprefix("waits for ")).exists():
             time.sleep(0.01)
     facts = {"tested_on": "test nodes", "data_hashes": {}, "environment": {"python": "3"}}
+    facts["config"] = {}
     return {"test_acc": 0.5, "process": float(os.getpid()), "seconds": 0.25}, facts
 
 worker.fit, worker.load = fit, lambda: None
 worker.is_current = lambda config: config["code"] != "old"
+worker.was_meant = lambda meant, *_: meant["code"] != "edited"
 worker.main(sys.argv[1])
 """
 PRETEND = ("-c", PRETENDING)

@@ -281,6 +281,19 @@ def test_differences_are_filled_where_they_were_shown() -> None:
     assert knots == {(0.3, 1.0): True, (0.5, 1.0): True, (0.3, 0.0): False, (0.5, 0.0): False}
 
 
+@pytest.mark.parametrize("differences", [False, True])
+def test_a_data_set_without_runs_has_an_empty_panel(differences: bool) -> None:
+    study = replace(SWEEP, datasets=("cora_ml", "pubmed"))
+    analysis = analyse(study, outcomes(SWEEP))
+    figure = lines(analysis, study.sweeps[0], differences=differences)
+    empty = panel(figure, "pubmed")
+    assert [text.get_text() for text in empty.texts] == ["not run"]
+    assert list(empty.get_xticks()) == list(empty.get_yticks()) == []
+    assert empty.get_xlabel() == ""
+    assert len(panel(figure, "cora_ml").texts) == 3
+    check(figure)
+
+
 def test_fifteen_lines_can_be_told_apart_and_their_names_do_not_overlap() -> None:
     study = replace(SWEEP, methods=(*MANY, "PAMT"))
     figure = lines(analyse(study, outcomes(study)), study.sweeps[0])

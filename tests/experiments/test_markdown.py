@@ -56,6 +56,13 @@ def test_names_are_never_read_as_markup(name: str, shown: str) -> None:
     assert f"| {shown} |" in markdown_table(table)
 
 
+def test_a_part_of_a_study_says_so() -> None:
+    study = replace(STUDY, narrowed="--seeds test8")
+    said = "Not the whole study: `--seeds test8`."
+    assert said in markdown_report(study, outcomes(study))
+    assert "Not the whole study" not in markdown_report(STUDY, outcomes(STUDY))
+
+
 def test_the_report_has_title_description_pictures_and_all_sections() -> None:
     study = replace(STUDY, description="What it is for.")
     report = markdown_report(study, outcomes(study), images={"All means": "results.svg"})

@@ -15,6 +15,7 @@ import pytest
 from pamt_lightning.errors import InputError
 from pamt_lightning.experiments import runner as runner_module
 from pamt_lightning.experiments import worker as worker_module
+from pamt_lightning.experiments.progress import Clock
 from pamt_lightning.experiments.runner import Runner, check_jobs
 from pamt_lightning.experiments.store import Store
 from pamt_lightning.experiments.worker import Worker
@@ -87,14 +88,13 @@ def test_runs_are_spread_over_processes(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_run_that_fails_leaves_its_reason_and_the_others_go_on(store: Store) -> None:
-    whats = ("is refused", "breaks", "has a wrong option", "is done")
+    whats = ("is refused", "breaks", "is done")
     with Runner(store, 1) as runner:
         tally = runner.run([made_up_run(what, what) for what in whats])
     assert tally.done == 1
     assert tally.failed == {
         "is refused": "`alpha` is wrong.",
         "breaks": "KeyError: 'a bug'",
-        "has a wrong option": "stopped with code 2: an option is wrong.",
     }
     rows = store.rows()
     for name, error in tally.failed.items():
@@ -192,9 +192,15 @@ def test_processes_that_cannot_start_stop_the_study_and_cost_no_run(
     assert store.rows() == {}
 
 
-def test_other_code_than_the_id_says_stops_the_study_and_costs_no_run(store: Store) -> None:
-    runs = [made_up_run("a"), made_up_run("b", code="old"), made_up_run("c")]
-    with Runner(store, 1) as runner, pytest.raises(InputError, match="the code has changed"):
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("old", "the code has changed"), ("edited", "the config files or the data have changed")],
+)
+def test_what_the_id_does_not_stand_for_stops_the_study_and_costs_no_run(
+    code: str, words: str, store: Store
+) -> None:
+    runs = [made_up_run("a"), made_up_run("b", code=code), made_up_run("c")]
+    with Runner(store, 1) as runner, pytest.raises(InputError, match=words):
         runner.run(runs)
     assert ids_in(store) == ["a"]
     assert not store.is_claimed("b")
@@ -265,7 +271,7 @@ def test_no_process_is_left_behind(
     def stop(*_: object) -> None:
         raise StopError
 
-    monkeypatch.setattr(runner_module._Clock, "took", stop)
+    monkeypatch.setattr(Clock, "took", stop)
     never = f"waits for {tmp_path / 'never'}"
     runs = [made_up_run("a"), made_up_run("b", never), made_up_run("c", never)]
     with Runner(store, 2) as runner:
@@ -440,21 +446,3 @@ def test_more_processes_than_cores_are_refused(
     monkeypatch.setattr(runner_module, "num_cores", lambda: 4)
     with pytest.raises(InputError, match=words):
         check_jobs(jobs, threads)
-
-
-def test_what_is_left_is_guessed_from_runs_alike() -> None:
-    a, b = made_up_run("a"), made_up_run("b")
-    tally = runner_module.Tally()
-    training: dict[str, dict[str, Any]] = {
-        "a": {"metrics": {"seconds": 9.0}},
-        "b": {"error": "x", "wall_seconds": 9.0},
-    }
-    clock = runner_module._Clock({"a": a, "b": b}, training, jobs=2)
-    assert clock.text([b], [], tally) == ""  # of neither is known how long it would take
-    rows = {"a": {"metrics": {"seconds": 9.0}, "wall_seconds": 30.0}}
-    clock = runner_module._Clock({"a": a, "b": b}, rows, jobs=2)
-    assert clock.text([b, b, b, b], [], tally) == "left 01:00"
-    clock.took(b, 90.0)
-    assert clock.text([b], [b], tally) == "left 00:45"
-    tally.failed["a"] = "x"
-    assert clock.text([], [], tally) == "left 00:00, 1 failed"

@@ -141,7 +141,7 @@ ALPHA = {"option": "model.alpha", "values": [0.1, 0.2]}
         ({"sweeps": ALPHA}, "`sweeps` must be a list, got {"),
         ({"sweeps": ["model.alpha"]}, "a sweep needs `option` and `values`"),
         ({"sweeps": [{"option": "model.alpha"}]}, "a sweep needs `option` and `values`"),
-        ({"sweeps": [{**ALPHA, "sign": "α"}]}, "a sweep has no key 'sign'"),
+        ({"sweeps": [{**ALPHA, "symbl": "α"}]}, "no key 'symbl'. Did you mean 'symbol'? Keys: opt"),
         ({"sweeps": [{**ALPHA, "values": []}]}, "the sweep of model.alpha must be a list"),
         ({"sweeps": [{**ALPHA, "values": 0.1}]}, "the sweep of model.alpha must be a list"),
         ({"sweeps": [{**ALPHA, "values": [[1]]}]}, "model.alpha must be numbers or words"),
@@ -161,17 +161,61 @@ def test_a_wrong_study_names_its_file_and_what_is_wrong(
     assert "\n" not in told
 
 
-def test_a_typed_reference_must_be_one_of_the_methods(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ({"reference": "GCN"}, "--reference: `reference` must be one of the methods (PTS, PAMT)"),
+        ({"reference": "GCNN"}, "--reference: there is no method 'GCNN'"),
+        ({"methods": ["PTX"]}, "--methods: there is no method 'PTX'. Did you mean 'PTS'?"),
+        ({"datasets": ["pubmd"]}, "--datasets: There is no data set 'pubmd'."),
+        ({"seeds": "test99"}, "--seeds: `seeds` 'test99' asks for 99 test seeds"),
+        ({"seeds": "0..4"}, "--seeds: `seeds` must be test20, val5 or the like, or a list"),
+        ({"inits": 0}, "--inits: `inits` must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_a_wrong_word_that_was_typed_is_not_the_fault_of_the_file(
+    typed: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     name = write_study(tmp_path / "mine.yaml")
-    with pytest.raises(InputError, match="must be one of the methods"):
-        read_study(name, methods=["PTS", "PAMT"], reference="GCN")
+    with pytest.raises(InputError) as error:
+        read_study(name, **typed)
+    assert str(error.value).startswith(words)
+    assert "split_seed" not in str(error.value)
+
+
+def test_a_study_remembers_what_was_typed_in_place_of_its_own(tmp_path: Path) -> None:
+    name = write_study(tmp_path / "mine.yaml")
+    assert read_study(name).narrowed == ""
+    assert read_study(name).source == name
+    study = read_study(name, methods=["PTS", "PAMT"], seeds="test3", reference="PTS")
+    assert study.narrowed == "--methods PTS,PAMT --seeds test3 --reference PTS"
+
+
+def test_files_that_a_study_names_may_lie_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "own.yaml").write_text("model: {init_args: {lr: 0.1}}")
+    (home / "graph.yaml").write_text("data: {dataset: synthetic}")
+    monkeypatch.chdir(tmp_path)
+    content = {"methods": ["PAMT", "own.yaml"], "datasets": ["graph.yaml"], "reference": "own.yaml"}
+    study = read_study(write_study(Path("home/mine.yaml"), **content))
+    assert study.methods == ("PAMT", str(Path("home/own.yaml")))
+    assert study.datasets == (str(Path("home/graph.yaml")),)
+    assert study.reference == study.methods[1]
+    (tmp_path / "own.yaml").write_text("model: {init_args: {lr: 0.2}}")
+    assert read_study("home/mine.yaml", reference="PAMT").methods == ("PAMT", "own.yaml")
+    with pytest.raises(InputError, match=r"--datasets: there is no config file graph\.yaml"):
+        read_study("home/mine.yaml", datasets=["graph.yaml"])
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("paramters", "there is no study 'paramters'. Did you mean 'parameters'? Studies: abl"),
-        ("nowhere.yaml", "there is no study 'nowhere.yaml'."),
+        ("nowhere.yaml", "there is no study file nowhere.yaml."),
+        ("configs/studies/mian.yaml", "Did you mean 'configs/studies/main.yaml'?"),
     ],
 )
 def test_a_study_that_is_not_there_is_named(name: str, words: str) -> None:
@@ -180,7 +224,14 @@ def test_a_study_that_is_not_there_is_named(name: str, words: str) -> None:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "words"), [("a: [", "not valid YAML"), ("x", "must hold")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "not valid YAML"),
+        ("x", "must hold what the study consists of: datasets:, methods: and more, got str"),
+        ("", "must hold what the study consists of: datasets:, methods: and more, got nothing"),
+    ],
+)
 def test_a_file_that_is_no_study_is_named(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(InputError, match=words):

@@ -10,6 +10,7 @@ from pamt_lightning.experiments.csv_files import table_csv
 from pamt_lightning.experiments.outcome import Cell, Outcome
 from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.experiments.tables import (
+    choice_tables,
     cost_table,
     edge_tables,
     gaps_table,
@@ -18,7 +19,7 @@ from pamt_lightning.experiments.tables import (
     sweep_comparison_tables,
     sweep_tables,
 )
-from pamt_lightning.experiments.wording import comparison_notes
+from pamt_lightning.experiments.wording import comparison_notes, noise_notes
 from tests.experiments.made_up import SPLITS, STUDY, SWEEP, failed, field, outcomes, text, without
 
 EDGES = {
@@ -202,3 +203,61 @@ def test_accuracy_on_known_nodes_is_not_called_test_accuracy() -> None:
     assert "paper" not in table.caption
     assert "86.01" not in str(table.rows)  # the paper's mean is of test nodes
     assert "86.01" in str(results_table(analyse(study, [])).rows)
+
+
+# What the runs were like
+
+
+def test_what_was_chosen_is_counted() -> None:
+    study = replace(STUDY, datasets=("cora_ml",), methods=("PTS", "PAMT"))
+    names = ("mask", "unmasked", "mask", "graphless")
+    runs = [
+        replace(run, chosen=names[number % 4]) if run.cell.method == "PAMT" else run
+        for number, run in enumerate(outcomes(study))
+    ]
+    (table,) = choice_tables(analyse(study, runs))
+    assert [name for name, _ in table.rows] == ["PAMT"]
+    assert text(table, "PAMT", "data set") == "cora_ml"
+    assert text(table, "PAMT", "runs") == "mask 4, unmasked 2, graphless 2"
+    runs[-1] = failed(runs[-1], "x")
+    (table,) = choice_tables(analyse(study, runs))
+    assert text(table, "PAMT", "runs") == "mask 4, unmasked 2, graphless 1"
+
+
+def test_where_nothing_was_chosen_nothing_is_counted() -> None:
+    assert choice_tables(analyse(STUDY, outcomes(STUDY))) == ()
+
+
+def test_the_noise_that_was_reached_stands_below_the_results() -> None:
+    runs = [
+        replace(run, metrics={**run.metrics, "structure_noise": float(str(run.cell.value)) + miss})
+        for run, miss in zip(outcomes(SWEEP), [0.0, -0.00025, 0.0001] * 16, strict=True)
+    ]
+    analysis = analyse(SWEEP, runs)
+    (found,) = [s for s in sections(analysis) if s.title.startswith("Results by")]
+    said = "differs from the one asked for by at most 0.000250, over 48 runs."
+    assert said in found.notes[-1]
+    other = replace(SWEEP, sweeps=(replace(SWEEP.sweeps[0], option="model.alpha"),))
+    assert noise_notes(analyse(other, outcomes(other)), other.sweeps[0]) == ()
+
+
+def test_notes_are_only_about_what_is_there() -> None:
+    study = replace(STUDY, datasets=("mine",), methods=("PTS", "PAMT"))
+    titles = {section.title: section for section in sections(analyse(study, outcomes(study)))}
+    assert "paper" not in titles["Results"].tables[0].caption
+    assert titles["Results"].notes == ()  # PTS wins on half of the splits: nothing is bold
+    runs = [replace(r, metrics={**r.metrics, "mask_auc_original": 0.9}) for r in outcomes(STUDY)]
+    titles = {section.title: section for section in sections(analyse(STUDY, runs))}
+    assert titles["Results"].notes[0].startswith("Bold: ")
+    edges = titles["Which edges join two classes"]
+    assert edges.notes == ("0.5 is guessing, 1 tells them all.",)
+
+
+def test_one_is_not_spoken_of_as_many() -> None:
+    study = replace(STUDY, datasets=("mine",), methods=("PTS", "PAMT"), splits=("test0", "test1"))
+    runs = [
+        replace(r, metrics={**r.metrics, "epochs": 1.0, "seconds": 1.0}) for r in outcomes(study)
+    ]
+    analysis = analyse(study, runs)
+    assert text(cost_table(analysis), "PTS", "mine") == "1.0 s, 1 epoch"
+    assert "With 1 comparison and 2 splits no" in comparison_notes(analysis, None)[1]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -603,21 +604,46 @@ def test_tune_refuses_what_a_search_sets_itself_or_would_overrule(
 
 @pytest.mark.usefixtures("no_search")
 @pytest.mark.parametrize(
-    "space",
+    ("space", "words"),
     [
-        {"space": {"model.lrr": [0.01, 0.1]}},
-        {"space": {"model.lr": [0.01, 0.1]}, "conditions": [{}, {"data.structure_nois": 0.5}]},
-        {"space": {"model.lr": [0.01, 0.1], "model.representation": ["cosine", "cosin"]}},
-        {"space": {"model.lr": [0.01, 0.1, 0.2, "fast"]}},
+        ({"space": {"model.lrr": [0.01, 0.1]}}, "Option 'lrr' is not accepted. Did you mean 'lr'?"),
+        (
+            {"space": {"model.lr": [0.01, 0.1]}, "conditions": [{}, {"data.structure_nois": 0.5}]},
+            "--data.structure_nois 0.5. Did you mean 'structure_noise'?",
+        ),
+        (
+            {"space": {"model.lr": [0.01, 0.1], "model.representation": ["cosine", "cosin"]}},
+            "cosin",
+        ),
+        ({"space": {"model.lr": [0.01, 0.1, 0.2, "fast"]}}, "Got value: fast"),
     ],
 )
 def test_a_misspelt_option_is_told_before_anything_is_stored(
-    space: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    space: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as stop:
-        tune(space, tmp_path, "--seeds", "0,1", *SMALL)
-    assert stop.value.code == 2
-    assert "error: " in capsys.readouterr().err
+    assert tune(space, tmp_path, "--seeds", "0,1", *SMALL) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert line.startswith(f"pamt tune: error: {tmp_path / 'space.yaml'}: ")
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.usefixtures("no_search")
+def test_what_is_typed_wrong_is_not_the_fault_of_the_space(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = {"space": {"model.lr": [0.1]}}
+    assert tune(space, tmp_path, "--seeds", "0,1", "--model.alph", "0.1") == 2
+    told = "pamt tune: error: Option 'alph' is not accepted. Did you mean 'alpha'?\n"
+    assert capsys.readouterr().err == told
+
+
+def test_without_optuna_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert tune({"space": {"model.lr": [0.1]}}, tmp_path, "--seeds", "0,1", *SMALL) == 2
+    assert "`pamt tune` needs Optuna" in capsys.readouterr().err
     assert not (tmp_path / "search").exists()
 
 
@@ -652,4 +678,5 @@ def test_the_help_of_tune_says_what_holds_for_tune(capsys: pytest.CaptureFixture
         main(["tune", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "validation splits, such as val8; default val6" in text
-    assert "where the search lies; default lightning_logs/tune/SPACE" in text
+    assert "where results go; default lightning_logs/tune/SPACE" in text
+    assert "default 50" in text

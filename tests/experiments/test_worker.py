@@ -21,6 +21,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         **{"val_acc": 0.5, "val_loss": math.inf, "epochs": 3, "best_epoch": 2, "seconds": 1.5},
         **{"structure_noise": None, "tested_on": "test nodes", "data_hashes": {}},
         **{"test_metrics": {"test_acc": 0.25, "test_ece": math.nan}, "environment": {"a": 1}},
+        **{"config": {"data": {}}, "inference": None},
     }
 
     def fit(command: str, args: list[str], *, leaves_files: bool) -> Any:
@@ -41,7 +42,8 @@ def test_figures_are_finite_numbers() -> None:
         **{"val_acc": 0.5, "epochs": 3.0, "best_epoch": 2.0, "seconds": 1.5},
         **{"test_acc": 0.25, "mask_auc_original": 0.75},
     }
-    assert facts == {"tested_on": "test nodes", "data_hashes": {}, "environment": {"a": 1}}
+    shared = {"environment": {"a": 1}, "config": {"data": {}}, "inference": None}
+    assert facts == {"tested_on": "test nodes", "data_hashes": {}, **shared}
 
 
 def test_every_run_is_tested_and_leaves_no_files(typed: list[Any]) -> None:
@@ -71,7 +73,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 @pytest.mark.parametrize(
-    "stop", [SystemExit(130), SystemExit(), SystemExit(1), KeyboardInterrupt()], ids=repr
+    "stop",
+    [SystemExit(130), SystemExit(), SystemExit(1), SystemExit(2), KeyboardInterrupt()],
+    ids=repr,
 )
 def test_what_is_stopped_from_outside_ends_the_process_and_leaves_no_row(
     stop: BaseException, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -85,13 +89,27 @@ def test_what_is_stopped_from_outside_ends_the_process_and_leaves_no_row(
     assert store.rows() == {}
 
 
-def test_a_wrong_option_is_recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_option_is_recorded(store: Store) -> None:
+    assert worker._do(job() | {"args": ["--model.lrr", "1"]}, store)["status"] == "failed"
+    assert store.rows()["a"]["error"] == "Option 'lrr' is not accepted. Did you mean 'lr'?"
+
+
+def test_a_run_of_another_configuration_than_meant_is_not_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fit(args: list[str]) -> Any:
-        raise SystemExit(2)
+        model = {"class_path": "x", "init_args": {"lr": 0.5}}
+        return {"test_acc": 0.5}, {"environment": {}, "config": {"model": model}}
 
     monkeypatch.setattr(worker, "fit", fit)
-    assert worker._do(job(), store)["status"] == "failed"
-    assert store.rows()["a"]["error"] == "stopped with code 2: an option is wrong."
+    answer = worker._do(job(model={"class_path": "x", "init_args": {"lr": 0.1}}), store)
+    assert answer["status"] == "stale"
+    assert "config files or the data have changed" in answer["error"]
+    assert store.rows() == {}
+    meant = job(model={"class_path": "x", "init_args": {"lr": 0.1}})
+    answer = worker._do(meant | {"split_options": ["model.lr"]}, store)
+    assert answer["status"] == "done"
+    assert "split_options" not in store.rows()["a"]
 
 
 # Which code is loaded -----------------------------------------------------------------------------

@@ -156,8 +156,9 @@ def test_double_precision_reaches_every_number(name: str, tmp_path: Path) -> Non
     model = new(name, data)
     trainer = quiet_trainer(tmp_path, 2, precision="64-true")
     trainer.fit(model, datamodule=data)
-    for key, value in model.state_dict().items():  # but for the number of a choice
-        assert value.dtype == (torch.int64 if key == "inference_choice" else torch.float64), key
+    no_figures = {"inference_choice": torch.int64, "parted": torch.bool}
+    for key, value in model.state_dict().items():
+        assert value.dtype == no_figures.get(key, torch.float64), key
     assert model.prepare(data.graph).dtype == torch.float64
 
 

@@ -1,4 +1,4 @@
-"""PAMT after a start without mask, and PAMT_plus, which starts so."""
+"""PAMT after a start without mask, and PAMT_plus: three learners, one of which starts so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytorch_lightning as pl
 import torch
 
 from pamt_lightning import GraphDataModule, PAMTModule, PAMTPlusModule, PTAModule
+from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.errors import InputError
+from pamt_lightning.modules.pamt_plus import CHOICES
+from pamt_lightning.nn import MLP
 from tests.modules.helpers import quiet_trainer, small_data, small_model
 from tests.modules.test_pamt import Refreshes
 
@@ -95,3 +98,143 @@ def test_all_options_of_pamt_are_options_of_pamt_plus() -> None:
     assert (model.alpha, model.mask_floor) == (0.3, 0.2)
     assert model.hparams["mask_from"] == model.mask_from
     assert model.hparams["alpha"] == 0.3
+
+
+# Three learners
+
+
+def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(ours, theirs) for ours, theirs in pairs)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4])
+def test_the_unmasked_learner_is_pta_to_the_bit_also_after_they_have_parted(
+    tmp_path: Path, start: int
+) -> None:
+    data = small_data()
+    own = {"mask_from": start, "refresh_interval": 2, "pretrain_epochs": 0}
+    pta = trained(PTAModule, data, tmp_path / "pta", 9)
+    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
+    assert bool(plus.parted)
+    assert same(plus.others["unmasked"], pta.net)
+    assert not same(plus.net, pta.net)
+
+
+def test_the_masked_learner_learns_as_it_would_alone(tmp_path: Path) -> None:
+    data, own = small_data(), {"mask_from": 4, "refresh_interval": 2}
+    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
+    alone = trained(PAMTPlusModule, data, tmp_path / "alone", 9, inference="mask", **own)
+    pamt = trained(
+        PAMTModule, data, tmp_path / "pamt", 9, momentum=0.0, adaptive_weighting=True, **own
+    )
+    assert same(plus.net, alone.net)
+    assert same(plus.net, pamt.net)
+    assert not alone.others
+
+
+def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) -> None:
+    data = small_data()
+    plus = trained(PAMTPlusModule, data, tmp_path, 9, mask_from=4)
+    pl.seed_everything(0, verbose=False)
+    sizes = (data.num_features, 16, data.num_classes, 0.0)
+    *_, net = (MLP(*sizes) for _ in range(3))  # as they are made
+    prepared = plus.prepare(data.graph)
+    weight, *rest = net.parameters()
+    assert weight is net.input.weight
+    groups: list[dict[str, Any]] = [
+        {"params": [weight], "weight_decay": 0.005},
+        {"params": rest},
+    ]
+    optimizer = torch.optim.Adam(groups, lr=0.1)
+    for _ in range(9):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(prepared.train_x), prepared.train_y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    for ours, theirs in zip(plus.others["graphless"].parameters(), net.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("way", CHOICES)
+def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None:
+    data = small_data(structure_noise=0.6)
+    model = trained(PAMTPlusModule, data, tmp_path, 12, mask_from=6, refresh_interval=2).eval()
+    model.requires_grad_(False)
+    graph, prepared = data.graph, model.prepare(data.graph)
+    nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
+    answers = {}
+    for name in CHOICES:
+        logits = nets.get(name, model.net)(prepared.x)
+        over = {"unmasked": prepared.adj_norm, "structure": prepared.adj_norm}.get(name)
+        over = model.masked_adjacency(prepared) if name == "mask" else over
+        if over is None:
+            answers[name] = logits.softmax(1)
+        else:
+            answers[name] = model.propagated_prediction(logits, over)
+    index = graph.val_index
+    assert index is not None
+    graph.y[index] = answers[way][index].argmax(1)
+    assert torch.equal(model.predict_for_stopping(prepared).probs, answers[way])
+    assert model.chosen == way
+    assert torch.equal(model.predict_nodes(prepared).probs, answers[way])
+
+
+def test_before_they_part_there_are_two_learners(tmp_path: Path) -> None:
+    data = small_data()
+    model = trained(PAMTPlusModule, data, tmp_path, 3, mask_from=9).eval()
+    model.requires_grad_(False)
+    prepared = model.prepare(data.graph)
+    unmasked = model.propagated_prediction(model.net(prepared.x), prepared.adj_norm)
+    graphless = model.others["graphless"](prepared.x).softmax(1)
+    index = data.graph.val_index
+    assert index is not None
+    for name, probs in (("unmasked", unmasked), ("graphless", graphless)):
+        data.graph.y[index] = probs[index].argmax(1)
+        assert torch.equal(model.predict_for_stopping(prepared).probs, probs)
+        assert model.chosen == name
+    assert not bool(model.parted)
+
+
+def test_a_best_state_from_before_they_part_stays_one(tmp_path: Path) -> None:
+    data = small_data()
+    stopping = BestStopping(dirpath=str(tmp_path))
+
+    class Once(PAMTPlusModule):
+        """In its second epoch, and only then, all answers of the unmasked learner are right."""
+
+        def _probs(self, name: str, logits: Any, data: Any) -> Any:
+            probs = super()._probs(name, logits, data)
+            if self.trainer.state.fn != "fit":
+                return probs
+            if self.current_epoch == 1 and name == "unmasked":
+                return torch.nn.functional.one_hot(data.graph.y, 3).to(probs.dtype)
+            return probs * 0 + 1 / 3
+
+    pl.seed_everything(0, verbose=False)
+    model = Once(data.num_features, data.num_classes, hidden_dim=8, mask_from=4, refresh_interval=2)
+    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
+    assert stopping.best_epoch == 2
+    assert (model.chosen, bool(model.parted)) == ("unmasked", False)
+    again = PAMTPlusModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
+    prepared = again.prepare(data.graph)
+    with torch.no_grad():
+        by_net = again.propagated_prediction(again.net(prepared.x), prepared.adj_norm)
+        assert torch.equal(again.predict_nodes(prepared).probs, by_net)
+
+
+def test_a_second_training_starts_with_two_learners_again(tmp_path: Path) -> None:
+    data = small_data()
+    model = trained(PAMTPlusModule, data, tmp_path, 6, mask_from=4)
+    assert bool(model.parted)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
+    assert not bool(model.parted)
+
+
+def test_only_auto_has_other_learners_and_a_choice_in_its_checkpoint() -> None:
+    keys = set(PAMTPlusModule(3, 2).state_dict())
+    more = {key for key in keys if key.startswith("others.")} | {"parted", "inference_choice"}
+    assert len(more) > 2
+    fixed = PAMTPlusModule(3, 2, inference="mask")
+    assert set(fixed.state_dict()) == keys - more
+    assert fixed.chosen == "mask"
