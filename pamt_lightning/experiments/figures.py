@@ -141,7 +141,9 @@ def _of_sweep(analysis: Analysis, sweep: Sweep) -> list[Drawing]:
             f"{metric_label(analysis)} by {name_of(sweep)}: means with 95 % bootstrap intervals."
         )
         found.append(Drawing(f"sweep-{name}", caption, lines(analysis, sweep)))
-    if _any_difference(results):
+    # The reference itself may be compared with its configured value; that is no line here.
+    others = [r for r in results if r.cell.method != analysis.study.reference]
+    if _any_difference(others):
         caption = (
             f"{_difference(analysis)}, by {name_of(sweep)}: means with 95 % bootstrap intervals. "
             "Filled markers: a difference was shown; hollow ones: none was."

@@ -116,7 +116,7 @@ def _overview(analysis: Analysis, missing: str) -> str:
             for sweep in study.sweeps
         ),
         ("splits", f"{len(study.splits)}: {', '.join(study.splits)}"),
-        ("initialisations", f"{len(study.inits)}: seeds {', '.join(map(str, study.inits))}"),
+        ("initialisations", f"{len(study.inits)}: seed {', '.join(map(str, study.inits))}"),
         ("options", ", ".join(f"{k} = {value_text(v)}" for k, v in study.options.items())),
         ("numbered by split", ", ".join(study.split_options)),
         ("runs", runs),

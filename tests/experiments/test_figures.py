@@ -70,6 +70,14 @@ def test_a_study_without_sweeps_has_means_and_differences() -> None:
         check(drawing.figure)
 
 
+def test_a_method_that_is_compared_with_its_own_configured_value_has_no_figure_of_differences() -> (
+    None
+):
+    sweep = Sweep("model.num_steps", (6, 8), "K", reference=8)
+    study = replace(SWEEP, methods=("PAMT",), sweeps=(sweep,))
+    assert [drawing.name for drawing in draw(study, outcomes(study))] == ["sweep-model-num_steps"]
+
+
 def test_a_study_with_sweeps_has_both_for_each_sweep() -> None:
     study = replace(SWEEP, sweeps=(*SWEEP.sweeps, Sweep("model.num_steps", (6, 8), "K")))
     drawings = draw(study, outcomes(study))
