@@ -47,6 +47,7 @@ def result_record(
         "epochs": trainer.fit_loop.epoch_progress.current.completed,
         "best_epoch": stopping.best_epoch,
         "inference": chosen_inference(model),
+        "random_edges": getattr(model, "random_share", None),
         "seconds": round(stopping.seconds, 3),
         "peak_memory_mb": peak_memory_mb(),
         "test_metrics": test_metrics,
@@ -95,6 +96,7 @@ def print_fit(
     """The short table after a fit; ``board`` says whether TensorBoard has something to show."""
     sizes, noise = record["sizes"], record["structure_noise"]
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
+    random_edges = record["random_edges"]
     network = record["test_metrics"].get("test_acc_network")
     unreached = record["test_metrics"].get("test_unreached")
     seconds, num_threads = record["seconds"], record["environment"]["threads"]
@@ -114,6 +116,10 @@ def print_fit(
             (
                 "inference",
                 record["inference"] and f"{record['inference']}, chosen on the stopping nodes",
+            ),
+            (
+                "random edges",
+                random_edges and f"{random_edges:.0%} of the edges look drawn at random",
             ),
             ("val accuracy", percent(record["val_acc"])),
             ("test accuracy", percent(record["test_acc"])),

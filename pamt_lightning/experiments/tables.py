@@ -41,9 +41,9 @@ EDGE_METRICS = {
 
 MISSING = "What is missing"
 _CHOICES = (
-    "mask, structure, network: the masked MLP, its prediction propagated over the mask, over the "
-    "whole graph, or not at all. unmasked: an MLP that trusts all edges (PTA). graphless: one that "
-    "trusts none."
+    "mask, trusted, structure, network: the masked MLP, its prediction propagated over the mask, "
+    "over the edges that the attributes speak for, over the whole graph, or not at all. unmasked: "
+    "an MLP that trusts all edges (PTA). graphless: one that trusts none."
 )
 
 

@@ -1,4 +1,4 @@
-"""The equations of the methods: tensors in, tensors out; no state, no files, no random numbers."""
+"""The equations of the methods: tensors in, tensors out; no state, no files, no hidden seeds."""
 
 from pamt_lightning.functional.attention import (
     Neighbourhood,
@@ -26,6 +26,13 @@ from pamt_lightning.functional.similarity import (
     renormalize_mask,
 )
 from pamt_lightning.functional.symmetric import smooth, symmetric_product
+from pamt_lightning.functional.trust import (
+    falling_regression,
+    local_false_discovery_rate,
+    pair_cosine,
+    random_pairs,
+    trust_edges,
+)
 
 __all__ = [
     "Neighbourhood",
@@ -37,18 +44,23 @@ __all__ = [
     "edge_scores",
     "edge_similarity",
     "edge_softmax",
+    "falling_regression",
     "gaussian_convolution",
     "kl_to_standard_normal",
+    "local_false_discovery_rate",
     "mask_adjacency",
     "mask_representation",
     "normalize_adjacency",
     "one_hot_rows",
+    "pair_cosine",
     "propagate",
     "propagate_labels",
+    "random_pairs",
     "renormalize_mask",
     "row_indices",
     "smooth",
     "soft_cross_entropy",
     "square_entries",
     "symmetric_product",
+    "trust_edges",
 ]

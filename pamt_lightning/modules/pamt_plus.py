@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from pamt_lightning.functional import confidence_weights, soft_cross_entropy
+from pamt_lightning.functional import (
+    confidence_weights,
+    row_indices,
+    soft_cross_entropy,
+    trust_edges,
+)
 from pamt_lightning.functional.similarity import Representation
+from pamt_lightning.graph import Graph
 from pamt_lightning.modules.base import accuracy, negative_log_likelihood
 from pamt_lightning.modules.pamt import INFERENCES, Inference, PAMTModule
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
 
-# What `auto` chooses among: the masked learner over Â, over A_p, by itself; and the other two.
-CHOICES = (*INFERENCES, "unmasked", "graphless")
-_OTHERS = CHOICES[len(INFERENCES) :]
+# What `auto` chooses among: the masked learner over Â, over A_p, by itself, over the trusted graph;
+# and the other two.
+_OTHERS = ("unmasked", "graphless")
+CHOICES = (*INFERENCES, "trusted", *_OTHERS)
 
 
 class PAMTPlusModule(PAMTModule):
     """PAMT_plus: not the paper's method, but one that grew out of it.
 
     How far edges can be trusted is not known beforehand, so three MLPs learn side by side: one
-    trusts all edges (labels propagated over Â, which is PTA), one those that its own mask leaves
-    (PAMT), one none (labelled nodes alone). The masked one starts as a copy of the first as soon as
-    that knows something, and the stopping set chooses whose prediction is kept, propagated or not.
+    trusts all edges (labels propagated over Â, which is PTA), one those that the attributes of
+    their ends and its own mask speak for (PAMT over the trusted graph), one none (labelled nodes
+    alone). The stopping set chooses whose prediction is kept, and what it is propagated over.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
@@ -40,9 +48,12 @@ class PAMTPlusModule(PAMTModule):
         mask_from: First epoch with a mask.
         representation: What H in Eq. 5 is.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
+        attribute_trust: Whether the masked MLP's graph is weighted by the chance that an edge is
+            none that could join any two nodes, read off the attributes of its ends.
         inference: ``auto`` chooses on the stopping set among the masked MLP's prediction
-            (propagated over Â, over A_p, or not at all), the ``unmasked`` one's (over Â) and the
-            ``graphless`` one's; any other value is for the masked MLP, which then learns alone.
+            (propagated over Â, over A_p, over the trusted graph, or not at all), the ``unmasked``
+            one's (over Â) and the ``graphless`` one's; any other value is for the masked MLP, which
+            then learns alone.
         **options: All others are those of `PAMTModule`.
     """
 
@@ -60,6 +71,7 @@ class PAMTPlusModule(PAMTModule):
         mask_from: int = 100,
         representation: Representation = "cosine",
         adaptive_weighting: bool = True,
+        attribute_trust: bool = True,
         inference: Inference = "auto",
         **options: Any,
     ) -> None:
@@ -78,16 +90,16 @@ class PAMTPlusModule(PAMTModule):
             inference=inference,
             **options,
         )
-        # After the first network, whose initial weights are then those of PTA.
-        sizes = (num_features, hidden_dim, num_classes, dropout)
+        self.attribute_trust = attribute_trust
         self.others = torch.nn.ModuleDict()
         if inference == "auto":
+            sizes = (num_features, hidden_dim, num_classes, dropout)
             self.others.update({name: MLP(*sizes) for name in _OTHERS})
-        # Whether the masked learner and the unmasked one have parted. A buffer, as the best state
-        # may be from before.
-        self.parted: Tensor
-        self.register_buffer("parted", torch.tensor(False), persistent=inference == "auto")
+            # Both start where PTA does.
+            self.others["unmasked"].load_state_dict(self.net.state_dict())
         self.unmasked_labels: Tensor | None = None
+        self.random_share: float | None = None
+        self._trusted_data: tuple[Prepared, Prepared] | None = None
 
     @property
     def method(self) -> str:
@@ -98,29 +110,35 @@ class PAMTPlusModule(PAMTModule):
 
     def on_fit_start(self) -> None:
         """Make the labels of the unmasked learner, too: they are the same in all epochs."""
-        if self.trainer.ckpt_path is None:
-            self.parted.fill_(False)
         super().on_fit_start()
         if self.others:
             data = self.fit_data()
             self.unmasked_labels = self.propagated_labels(data.adj_norm, data)
 
-    def on_train_epoch_start(self) -> None:
-        """Before the first mask, part the two learners."""
-        if self.others and not self.parted and self.current_epoch + 1 >= self.mask_from:
-            self._part()
-        super().on_train_epoch_start()
+    def refresh(self, data: Prepared, epoch: int) -> None:
+        """As PAMT does, over the trusted graph."""
+        super().refresh(self.trusted(data), epoch)
 
-    def _part(self) -> None:
-        """The unmasked learner goes on where the network is now, with the same state of Adam."""
-        unmasked = self.others["unmasked"]
-        unmasked.load_state_dict(self.net.state_dict())
-        for optimizer in self.trainer.optimizers:
-            pairs = zip(self.net.parameters(), unmasked.parameters(), strict=True)
-            for ours, theirs in pairs:
-                if state := optimizer.state.get(ours):
-                    optimizer.state[theirs] = {name: v.clone() for name, v in state.items()}
-        self.parted.fill_(True)
+    @torch.no_grad()
+    def trusted(self, data: Prepared) -> Prepared:
+        """The same data with the graph that the masked learner trusts for its Â."""
+        if not self.attribute_trust:
+            return data
+        if self._trusted_data is None or self._trusted_data[0] is not data:
+            # Random numbers of its own: one graph is trusted alike in all runs and predictions.
+            generator = torch.Generator().manual_seed(0)
+            with torch.inference_mode(False):  # as in `prepare`
+                adj, self.random_share = trust_edges(data.adj_norm, data.graph.x, generator)
+            self._trusted_data = (data, replace(data, adj_norm=adj))
+        return self._trusted_data[1]
+
+    @torch.no_grad()
+    def mask_similarity(self, graph: Graph) -> Tensor:
+        """What is left of each stored entry of the adjacency: trust times A_s."""
+        data = self.prepare(graph)
+        edges = row_indices(data.adj_norm) != data.adj_norm.col_indices()  # not the self-loops
+        trust = self.trusted(data).adj_norm.values() / data.adj_norm.values()
+        return super().mask_similarity(graph) * trust[edges]
 
     # The method --------------------------------------------------------------------------------
 
@@ -129,8 +147,7 @@ class PAMTPlusModule(PAMTModule):
         if not self.others:
             return super().training_loss(data)
         loss = self._soft_label_loss(self.net, self.soft_labels, data)
-        if self.parted:
-            loss = loss + self._soft_label_loss(self.others["unmasked"], self.unmasked_labels, data)
+        loss = loss + self._soft_label_loss(self.others["unmasked"], self.unmasked_labels, data)
         graphless: Tensor = self.others["graphless"](data.train_x)
         return loss + cross_entropy(graphless, data.train_y)
 
@@ -167,8 +184,8 @@ class PAMTPlusModule(PAMTModule):
         y, index = data.graph.y, data.graph.val_index
         logits = {name: self._learner(name)(data.x) for name in (INFERENCES[0], *_OTHERS)}
         best: tuple[float, float] | None = None
-        # Until they part, the network is the unmasked learner.
-        for name in CHOICES if self.parted else _OTHERS:
+        # Until its first mask the masked learner is not asked.
+        for name in CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS:
             own = logits[name if name in _OTHERS else INFERENCES[0]]
             probs = self._probs(name, own, data)
             loss = float(negative_log_likelihood(probs, y, index))
@@ -179,10 +196,13 @@ class PAMTPlusModule(PAMTModule):
         return prediction
 
     def _learner(self, name: str) -> torch.nn.Module:
-        if name == "graphless" or (name == "unmasked" and self.parted):
-            return self.others[name]
-        return self.net
+        return self.others[name] if name in _OTHERS else self.net
 
     def _probs(self, name: str, logits: Tensor, data: Prepared) -> Tensor:
         way = {"unmasked": "structure", "graphless": "network"}.get(name, name)
         return self._predict_by(way, logits, data)
+
+    def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
+        if way == "trusted":
+            return self.propagated_prediction(logits, self.trusted(data).adj_norm)
+        return super()._predict_by(way, logits, self.trusted(data) if way == "mask" else data)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, MLPModule
-from pamt_lightning.experiments import edges
 from pamt_lightning.experiments.edges import bad_edge_metrics
 from tests.modules.helpers import small_data, small_model
 
@@ -41,7 +40,7 @@ def brute_force(scores: Any, positive: set[Any], negative: set[Any]) -> float:
 def test_figures_are_those_of_all_pairs_of_edges(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edges, "_EDGES_AT_ONCE", 7)
+    monkeypatch.setattr("pamt_lightning.functional.trust._PAIRS_AT_ONCE", 7)
     data = small_data(structure_noise=0.5, noise_seed=3)
     graph = data.graph
     model = small_model(data).eval()

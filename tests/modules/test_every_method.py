@@ -156,7 +156,7 @@ def test_double_precision_reaches_every_number(name: str, tmp_path: Path) -> Non
     model = new(name, data)
     trainer = quiet_trainer(tmp_path, 2, precision="64-true")
     trainer.fit(model, datamodule=data)
-    no_figures = {"inference_choice": torch.int64, "parted": torch.bool}
+    no_figures = {"inference_choice": torch.int64}
     for key, value in model.state_dict().items():
         assert value.dtype == no_figures.get(key, torch.float64), key
     assert model.prepare(data.graph).dtype == torch.float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ import torch
 from pamt_lightning import GraphDataModule, PAMTModule, PAMTPlusModule, PTAModule
 from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.errors import InputError
+from pamt_lightning.functional import (
+    mask_adjacency,
+    mask_representation,
+    row_indices,
+    trust_edges,
+)
+from pamt_lightning.functional.normalize import with_values
 from pamt_lightning.modules.pamt_plus import CHOICES
 from pamt_lightning.nn import MLP
 from tests.modules.helpers import quiet_trainer, small_data, small_model
@@ -40,10 +48,11 @@ def test_masks_are_made_from_the_epoch_that_is_named_on(
     assert watch.epochs == expected
 
 
-def test_until_its_first_mask_pamt_plus_is_pta_to_the_bit(tmp_path: Path) -> None:
+def test_until_its_first_mask_pamt_plus_without_trust_is_pta_to_the_bit(tmp_path: Path) -> None:
     data = small_data()
     pta = trained(PTAModule, data, tmp_path / "pta", 9)
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, mask_from=10)
+    own = {"mask_from": 10, "attribute_trust": False}
+    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
     assert torch.equal(plus.soft_labels, pta.soft_labels)
     for ours, theirs in zip(plus.net.parameters(), pta.net.parameters(), strict=True):
         assert torch.equal(ours, theirs)
@@ -52,7 +61,8 @@ def test_until_its_first_mask_pamt_plus_is_pta_to_the_bit(tmp_path: Path) -> Non
 def test_from_its_first_mask_on_it_is_not(tmp_path: Path) -> None:
     data = small_data()
     pta = trained(PTAModule, data, tmp_path / "pta", 9)
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, mask_from=9)
+    own = {"mask_from": 9, "attribute_trust": False}
+    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
     assert not torch.equal(plus.soft_labels, pta.soft_labels)
 
 
@@ -94,10 +104,11 @@ def test_pamt_plus_is_never_called_pamt() -> None:
 
 
 def test_all_options_of_pamt_are_options_of_pamt_plus() -> None:
-    model = PAMTPlusModule(3, 2, alpha=0.3, mask_floor=0.2)
+    model = PAMTPlusModule(3, 2, alpha=0.3, mask_floor=0.2, attribute_trust=False)
     assert (model.alpha, model.mask_floor) == (0.3, 0.2)
     assert model.hparams["mask_from"] == model.mask_from
     assert model.hparams["alpha"] == 0.3
+    assert model.hparams["attribute_trust"] is False
 
 
 # Three learners
@@ -109,14 +120,13 @@ def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("start", [0, 1, 4])
-def test_the_unmasked_learner_is_pta_to_the_bit_also_after_they_have_parted(
+def test_the_unmasked_learner_is_pta_to_the_bit_whatever_the_masked_one_does(
     tmp_path: Path, start: int
 ) -> None:
     data = small_data()
     own = {"mask_from": start, "refresh_interval": 2, "pretrain_epochs": 0}
     pta = trained(PTAModule, data, tmp_path / "pta", 9)
     plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
-    assert bool(plus.parted)
     assert same(plus.others["unmasked"], pta.net)
     assert not same(plus.net, pta.net)
 
@@ -125,12 +135,54 @@ def test_the_masked_learner_learns_as_it_would_alone(tmp_path: Path) -> None:
     data, own = small_data(), {"mask_from": 4, "refresh_interval": 2}
     plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
     alone = trained(PAMTPlusModule, data, tmp_path / "alone", 9, inference="mask", **own)
+    assert same(plus.net, alone.net)
+    assert not alone.others
+
+
+def test_without_trust_the_masked_learner_is_pamt_with_the_weights_of_pta(tmp_path: Path) -> None:
+    data, own = small_data(), {"mask_from": 4, "refresh_interval": 2}
+    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, attribute_trust=False, **own)
+    trusting = trained(PAMTPlusModule, data, tmp_path / "trusting", 9, **own)
     pamt = trained(
         PAMTModule, data, tmp_path / "pamt", 9, momentum=0.0, adaptive_weighting=True, **own
     )
-    assert same(plus.net, alone.net)
     assert same(plus.net, pamt.net)
-    assert not alone.others
+    assert not same(trusting.net, pamt.net)
+
+
+def test_the_masked_learner_goes_by_trust_and_from_its_first_mask_on_by_both(
+    tmp_path: Path,
+) -> None:
+    data = small_data(structure_noise=0.6)
+    model = PAMTPlusModule(data.num_features, data.num_classes, hidden_dim=8, mask_from=3)
+    prepared = model.prepare(data.graph_on(torch.device("cpu")))
+    generator = torch.Generator().manual_seed(0)
+    trusted, share = trust_edges(prepared.adj_norm, data.graph.x, generator)
+    model.refresh(prepared, epoch=2)
+    assert model.random_share == share > 0
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels, model.propagated_labels(trusted, prepared))
+    model.refresh(prepared, epoch=3)  # without momentum nothing of the old ones is left
+    with torch.no_grad():
+        h = mask_representation(model.eval().net(prepared.x), "cosine")
+    masked = mask_adjacency(trusted, h)
+    assert torch.equal(model.soft_labels, model.propagated_labels(masked, prepared))
+
+
+def test_what_the_mask_leaves_of_an_edge_is_trust_times_similarity(tmp_path: Path) -> None:
+    data = small_data(structure_noise=0.6)
+    sizes = (data.num_features, data.num_classes)
+    pl.seed_everything(0, verbose=False)
+    model = PAMTPlusModule(*sizes, hidden_dim=8)
+    pl.seed_everything(0, verbose=False)
+    plain = PAMTPlusModule(*sizes, hidden_dim=8, attribute_trust=False)
+    prepared = model.prepare(data.graph)
+    whole = model.trusted(prepared).adj_norm.to_dense() / prepared.adj_norm.to_dense()
+    adjacency = data.graph.adjacency
+    trust = whole[row_indices(adjacency), adjacency.col_indices()]
+    expected = plain.mask_similarity(data.graph) * trust
+    torch.testing.assert_close(model.mask_similarity(data.graph), expected)
+    assert float(trust.min()) < 0.5
 
 
 def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) -> None:
@@ -162,12 +214,24 @@ def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None
     model = trained(PAMTPlusModule, data, tmp_path, 12, mask_from=6, refresh_interval=2).eval()
     model.requires_grad_(False)
     graph, prepared = data.graph, model.prepare(data.graph)
+    # Trust at random and MLPs that have learnt nothing: no two ways answer alike.
+    draw = torch.Generator().manual_seed(0)
+    adj = prepared.adj_norm
+    weights = 5 * torch.rand(len(adj.values()), generator=draw) ** 4
+    random_trust = replace(prepared, adj_norm=with_values(adj, adj.values() * weights))
+    model._trusted_data = (prepared, random_trust)
+    for parameter in model.parameters():
+        parameter.normal_(0.0, 2.0, generator=draw)
     nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
     answers = {}
     for name in CHOICES:
         logits = nets.get(name, model.net)(prepared.x)
-        over = {"unmasked": prepared.adj_norm, "structure": prepared.adj_norm}.get(name)
-        over = model.masked_adjacency(prepared) if name == "mask" else over
+        over = {
+            "unmasked": prepared.adj_norm,
+            "structure": prepared.adj_norm,
+            "trusted": model.trusted(prepared).adj_norm,
+            "mask": model.masked_adjacency(model.trusted(prepared)),
+        }.get(name)
         if over is None:
             answers[name] = logits.softmax(1)
         else:
@@ -180,23 +244,27 @@ def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None
     assert torch.equal(model.predict_nodes(prepared).probs, answers[way])
 
 
-def test_before_they_part_there_are_two_learners(tmp_path: Path) -> None:
+def test_before_its_first_mask_the_masked_learner_is_not_asked(tmp_path: Path) -> None:
     data = small_data()
     model = trained(PAMTPlusModule, data, tmp_path, 3, mask_from=9).eval()
     model.requires_grad_(False)
     prepared = model.prepare(data.graph)
-    unmasked = model.propagated_prediction(model.net(prepared.x), prepared.adj_norm)
-    graphless = model.others["graphless"](prepared.x).softmax(1)
     index = data.graph.val_index
     assert index is not None
-    for name, probs in (("unmasked", unmasked), ("graphless", graphless)):
+    nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
+    unmasked = model.propagated_prediction(nets["unmasked"](prepared.x), prepared.adj_norm)
+    answers = {"unmasked": unmasked, "graphless": nets["graphless"](prepared.x).softmax(1)}
+    for name, probs in answers.items():
         data.graph.y[index] = probs[index].argmax(1)
         assert torch.equal(model.predict_for_stopping(prepared).probs, probs)
         assert model.chosen == name
-    assert not bool(model.parted)
+    masked = model.net(prepared.x).softmax(1)
+    data.graph.y[index] = masked[index].argmax(1)
+    model.predict_for_stopping(prepared)
+    assert model.chosen in answers
 
 
-def test_a_best_state_from_before_they_part_stays_one(tmp_path: Path) -> None:
+def test_a_best_state_from_before_the_first_mask_stays_one(tmp_path: Path) -> None:
     data = small_data()
     stopping = BestStopping(dirpath=str(tmp_path))
 
@@ -215,26 +283,19 @@ def test_a_best_state_from_before_they_part_stays_one(tmp_path: Path) -> None:
     model = Once(data.num_features, data.num_classes, hidden_dim=8, mask_from=4, refresh_interval=2)
     quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
     assert stopping.best_epoch == 2
-    assert (model.chosen, bool(model.parted)) == ("unmasked", False)
+    assert model.chosen == "unmasked"
     again = PAMTPlusModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
     prepared = again.prepare(data.graph)
     with torch.no_grad():
-        by_net = again.propagated_prediction(again.net(prepared.x), prepared.adj_norm)
-        assert torch.equal(again.predict_nodes(prepared).probs, by_net)
-
-
-def test_a_second_training_starts_with_two_learners_again(tmp_path: Path) -> None:
-    data = small_data()
-    model = trained(PAMTPlusModule, data, tmp_path, 6, mask_from=4)
-    assert bool(model.parted)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    assert not bool(model.parted)
+        logits = again.others["unmasked"](prepared.x)
+        expected = again.propagated_prediction(logits, prepared.adj_norm)
+        assert torch.equal(again.predict_nodes(prepared).probs, expected)
 
 
 def test_only_auto_has_other_learners_and_a_choice_in_its_checkpoint() -> None:
     keys = set(PAMTPlusModule(3, 2).state_dict())
-    more = {key for key in keys if key.startswith("others.")} | {"parted", "inference_choice"}
-    assert len(more) > 2
+    more = {key for key in keys if key.startswith("others.")} | {"inference_choice"}
+    assert len(more) > 1
     fixed = PAMTPlusModule(3, 2, inference="mask")
     assert set(fixed.state_dict()) == keys - more
     assert fixed.chosen == "mask"

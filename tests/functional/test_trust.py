@@ -1,0 +1,219 @@
+"""Trust in edges: against NumPy, SciPy's isotonic regression, a mixture with known rates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import isotonic_regression
+from torch import Tensor
+
+from pamt_lightning.functional import (
+    falling_regression,
+    local_false_discovery_rate,
+    normalize_adjacency,
+    pair_cosine,
+    random_pairs,
+    row_indices,
+    trust_edges,
+)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def attributes(num_nodes: int = 30, width: int = 12, seed: int = 0) -> Tensor:
+    dense = torch.rand(num_nodes, width, generator=generator(seed)) - 0.2
+    dense[dense < 0.3] = 0.0
+    dense[4] = 0.0  # a node without attributes
+    return dense
+
+
+def graph_of(pairs: Tensor, num_nodes: int) -> Tensor:
+    dense = torch.zeros(num_nodes, num_nodes)
+    dense[pairs[0], pairs[1]] = 1.0
+    dense = ((dense + dense.T) > 0).float().fill_diagonal_(0.0)
+    return dense.to_sparse_csr()
+
+
+# Cosine
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_cosine_of_pairs_is_that_of_the_whole_matrix(sparse: bool) -> None:
+    x = attributes()
+    first, second = torch.randint(30, (2, 500), generator=generator())
+    dense = x.double().numpy()
+    lengths = np.linalg.norm(dense, axis=1)
+    lengths[lengths == 0] = 1.0
+    whole = (dense / lengths[:, None]) @ (dense / lengths[:, None]).T
+    found = pair_cosine(x.to_sparse_csr() if sparse else x, first, second)
+    np.testing.assert_allclose(found.numpy(), whole[first, second], atol=1e-8)
+    assert (found[(first == 4) | (second == 4)] == 0).all()
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_many_pairs_come_in_parts(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = attributes().to_sparse_csr() if sparse else attributes()
+    first, second = torch.randint(30, (2, 101), generator=generator())
+    whole = pair_cosine(x, first, second)
+    monkeypatch.setattr("pamt_lightning.functional.trust._PAIRS_AT_ONCE", 10)
+    assert torch.equal(pair_cosine(x, first, second), whole)
+
+
+def test_pairs_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="must have one length, got 2 and 3"):
+        pair_cosine(attributes(), torch.tensor([0, 1]), torch.tensor([0, 1, 2]))
+
+
+# Random pairs
+
+
+def test_a_node_is_drawn_as_often_as_it_has_edges() -> None:
+    star = graph_of(torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]]), 5)
+    first, second = random_pairs(star, 100_000, generator())
+    assert bool((first != second).all())
+    # Degrees 3, 2, 2, 1, 0; a pair of a node with itself is drawn again as nothing.
+    share = torch.tensor([3, 2, 2, 1, 0], dtype=torch.float64) / 8
+    expected = share[:, None] * share[None, :] * (1 - torch.eye(5))
+    expected = expected.sum(1) / expected.sum()
+    found = torch.bincount(first, minlength=5) / len(first)
+    torch.testing.assert_close(found.double(), expected, atol=0.01, rtol=0)
+
+
+def test_one_generator_gives_one_draw_and_no_edges_give_no_pairs() -> None:
+    graph = graph_of(torch.randint(30, (2, 60), generator=generator()), 30)
+    for one, other in zip(
+        random_pairs(graph, 50, generator(3)), random_pairs(graph, 50, generator(3)), strict=True
+    ):
+        assert torch.equal(one, other)
+    empty = torch.zeros(3, 3).to_sparse_csr()
+    assert [len(part) for part in random_pairs(empty, 50, generator())] == [0, 0]
+
+
+# Isotonic regression
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 40])
+def test_falling_regression_is_that_of_scipy(length: int) -> None:
+    for seed in range(20):
+        values = torch.rand(length, generator=generator(seed), dtype=torch.float64)
+        weights = torch.rand(length, generator=generator(seed + 99), dtype=torch.float64) + 0.01
+        oracle = isotonic_regression(values.numpy(), weights=weights.numpy(), increasing=False).x
+        np.testing.assert_allclose(falling_regression(values, weights).numpy(), oracle, atol=1e-12)
+
+
+# The rate
+
+
+@pytest.mark.parametrize("null_share", [0.1, 0.4, 0.8])
+def test_the_rate_of_a_known_mixture_is_found(null_share: float) -> None:
+    # Null: uniform. Alternative: density 4s³, nearly 0 where the null is not, so the share shows.
+    draw = torch.rand(200_000, generator=generator(), dtype=torch.float64)
+    is_null = torch.rand(200_000, generator=generator(1)) < null_share
+    scores = torch.where(is_null, draw, draw**0.25)
+    null = torch.rand(100_000, generator=generator(2), dtype=torch.float64)
+    found = local_false_discovery_rate(scores, null)
+    truth = null_share / (null_share + (1 - null_share) * 4 * scores**3)
+    assert abs(found.share - null_share) < 0.05
+    assert float((found.rate - truth).abs().mean()) < 0.04
+
+
+def test_the_rate_never_rises_with_the_score() -> None:
+    scores = torch.rand(3_000, generator=generator(), dtype=torch.float64).sqrt()
+    null = torch.rand(3_000, generator=generator(1), dtype=torch.float64)
+    found = local_false_discovery_rate(scores, null)
+    falling = found.rate[scores.argsort()]
+    assert bool((falling[1:] <= falling[:-1]).all())
+    assert 0.0 <= float(found.rate.min()) < float(found.rate.max()) <= 1.0
+
+
+def test_what_is_all_null_is_told_so_and_what_is_far_from_it_too() -> None:
+    draw = torch.rand(2, 20_000, generator=generator(), dtype=torch.float64)
+    same = local_false_discovery_rate(draw[0], draw[1])
+    assert same.share > 0.8
+    assert float(same.rate.mean()) > 0.8
+    apart = local_false_discovery_rate(draw[0] + 2, draw[1])
+    assert float(apart.rate[draw[0] > 0.1].max()) == 0.0
+
+
+def test_equal_scores_share_one_bin() -> None:
+    half = torch.full((100,), 0.5, dtype=torch.float64)
+    assert local_false_discovery_rate(half, half).share == 1.0
+    many_zeros = torch.cat([torch.zeros(900), torch.linspace(0.1, 1, 100)]).double()
+    found = local_false_discovery_rate(many_zeros, torch.zeros(500).double())
+    assert found.share == pytest.approx(0.9, abs=0.01)
+    assert bool((found.rate[:900] > 0.98).all())
+    assert bool((found.rate[900:] == 0).all())
+
+
+def test_no_scores_have_no_rates_and_no_bins_are_refused() -> None:
+    none = torch.empty(0, dtype=torch.float64)
+    found = local_false_discovery_rate(none, torch.rand(5).double())
+    assert (len(found.rate), found.share) == (0, 0.0)
+    assert local_false_discovery_rate(torch.rand(5).double(), none).share == 0.0
+    with pytest.raises(ValueError, match="`num_bins` must be at least 1, got 0"):
+        local_false_discovery_rate(none, none, num_bins=0)
+
+
+# Edges
+
+
+def two_topics(planted: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Edges within two topics and ``planted`` between any two nodes; which are planted."""
+    draw, size = generator(5), 400
+    topic = torch.arange(size) % 2
+    x = torch.rand(size, 20, generator=draw)
+    x[:, :10] *= (topic == 0).float()[:, None]
+    x[:, 10:] *= (topic == 1).float()[:, None]
+    same = torch.randint(200, (2, 2_000), generator=draw) * 2
+    same = torch.cat([same, same + 1], 1)
+    any_two = torch.randint(size, (2, planted), generator=draw)
+    return graph_of(torch.cat([same, any_two], 1), size), x, topic
+
+
+def test_planted_edges_lose_their_weight_and_others_keep_most() -> None:
+    adjacency, x, topic = two_topics(planted=2_000)
+    adj_norm = normalize_adjacency(adjacency)
+    trusted, share = trust_edges(adj_norm, x, generator())
+    weight = trusted.values() / adj_norm.values()
+    rows, cols = row_indices(adj_norm), adj_norm.col_indices()
+    between, loops = topic[rows] != topic[cols], rows == cols
+    assert bool((weight[loops] == 1).all())
+    assert float(weight[between].mean()) < 0.05
+    assert float(weight[~between & ~loops].mean()) > 0.6
+    assert 0.25 < share < 0.45  # a third was planted
+    dense = trusted.to_dense()
+    assert torch.equal(dense, dense.T)
+
+
+def test_a_graph_without_planted_edges_keeps_its_weights() -> None:
+    adjacency, x, _ = two_topics(planted=0)
+    adj_norm = normalize_adjacency(adjacency)
+    trusted, share = trust_edges(adj_norm, x, generator())
+    assert share < 0.05
+    assert float((trusted.values() / adj_norm.values()).mean()) > 0.95
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sparse_and_dense_attributes_are_trusted_alike(dtype: torch.dtype) -> None:
+    adjacency, x, _ = two_topics(planted=500)
+    adj_norm = normalize_adjacency(adjacency.to(dtype))
+    dense, _ = trust_edges(adj_norm, x, generator())
+    sparse, _ = trust_edges(adj_norm, x.to_sparse_csr(), generator())
+    assert dense.dtype == dtype
+    torch.testing.assert_close(dense.values(), sparse.values(), atol=1e-6, rtol=1e-5)
+
+
+def test_a_graph_without_edges_is_left_as_it_is() -> None:
+    adj_norm = normalize_adjacency(torch.zeros(4, 4).to_sparse_csr())
+    trusted, share = trust_edges(adj_norm, torch.rand(4, 3), generator())
+    assert torch.equal(trusted.to_dense(), torch.eye(4))
+    assert share == 0.0
+
+
+def test_attributes_of_another_graph_are_refused() -> None:
+    adj_norm = normalize_adjacency(torch.zeros(4, 4).to_sparse_csr())
+    with pytest.raises(ValueError, match=r"`x` must have N=4 rows .* got 30"):
+        trust_edges(adj_norm, attributes(), generator())
