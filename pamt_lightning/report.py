@@ -119,7 +119,9 @@ def print_fit(
             ),
             (
                 "random edges",
-                random_edges and f"{random_edges:.0%} of the edges look drawn at random",
+                None
+                if random_edges is None
+                else f"up to {100 * random_edges:.0f} % of the edges look drawn at random",
             ),
             ("val accuracy", percent(record["val_acc"])),
             ("test accuracy", percent(record["test_acc"])),

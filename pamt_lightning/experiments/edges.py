@@ -18,9 +18,10 @@ from pamt_lightning.functional import pair_cosine
 def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float]:
     """Area under the ROC curve with which low similarity finds the edges between two classes.
 
-    ``mask_auc`` is that of PAMT's mask as it is when training has ended, ``feature_auc`` that of
-    the plain cosine of the attributes. ``_planted`` counts the edges that structure noise has
-    moved, ``_original`` those between classes that the graph had before; both are told from the
+    ``mask_auc`` is that of PAMT's mask as it is when training has ended (for PAMT_plus times its
+    trust, which is made of the attributes), ``feature_auc`` that of the plain cosine of the
+    attributes. ``_planted`` counts the edges that structure noise has moved, ``_original`` those
+    between classes that the graph had before; both are told from the
     edges inside a class. Empty for other methods, and without labels for all nodes.
     """
     graph = datamodule.graph

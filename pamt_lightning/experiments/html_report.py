@@ -105,6 +105,7 @@ def _overview(analysis: Analysis, missing: str) -> str:
     asked, finished = sum(r.runs_asked for r in results), sum(r.finished for r in results)
     failed = sum(result.failed for result in results)
     runs = f"{finished:,} finished, {failed:,} failed, of {asked:,} that the study asks for"
+    seeds = "seed" if len(study.inits) == 1 else "seeds"
     facts = [
         ("study", study.name),
         ("not the whole study", study.narrowed),
@@ -116,7 +117,7 @@ def _overview(analysis: Analysis, missing: str) -> str:
             for sweep in study.sweeps
         ),
         ("splits", f"{len(study.splits)}: {', '.join(study.splits)}"),
-        ("initialisations", f"{len(study.inits)}: seed {', '.join(map(str, study.inits))}"),
+        ("initialisations", f"{len(study.inits)}: {seeds} {', '.join(map(str, study.inits))}"),
         ("options", ", ".join(f"{k} = {value_text(v)}" for k, v in study.options.items())),
         ("numbered by split", ", ".join(study.split_options)),
         ("runs", runs),

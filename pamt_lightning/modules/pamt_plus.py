@@ -48,12 +48,12 @@ class PAMTPlusModule(PAMTModule):
         mask_from: First epoch with a mask.
         representation: What H in Eq. 5 is.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
-        attribute_trust: Whether the masked MLP's graph is weighted by the chance that an edge is
-            none that could join any two nodes, read off the attributes of its ends.
-        inference: ``auto`` chooses on the stopping set among the masked MLP's prediction
-            (propagated over Â, over A_p, over the trusted graph, or not at all), the ``unmasked``
-            one's (over Â) and the ``graphless`` one's; any other value is for the masked MLP, which
-            then learns alone.
+        attribute_trust: Whether the masked MLP's Â is weighted by the chance that an edge was not
+            drawn at random, read off the attributes of its ends; ``mask_floor`` applies after it.
+        inference: ``auto`` chooses on the stopping set among the ``unmasked`` MLP's prediction
+            (over Â), the ``graphless`` one's and, from its first mask on, the masked one's
+            (propagated over Â, over A_p, over the trusted graph, or not at all); any other value is
+            for the masked MLP, which then learns alone.
         **options: All others are those of `PAMTModule`.
     """
 
@@ -111,8 +111,10 @@ class PAMTPlusModule(PAMTModule):
     def on_fit_start(self) -> None:
         """Make the labels of the unmasked learner, too: they are the same in all epochs."""
         super().on_fit_start()
+        data = self.fit_data()
+        if self.attribute_trust:
+            self.random_share = 1.0 - float(self.edge_trust(data).double().mean())
         if self.others:
-            data = self.fit_data()
             self.unmasked_labels = self.propagated_labels(data.adj_norm, data)
 
     def refresh(self, data: Prepared, epoch: int) -> None:
@@ -122,23 +124,29 @@ class PAMTPlusModule(PAMTModule):
     @torch.no_grad()
     def trusted(self, data: Prepared) -> Prepared:
         """The same data with the graph that the masked learner trusts for its Â."""
-        if not self.attribute_trust:
+        known = self._trusted_data
+        if not self.attribute_trust or (known is not None and known[1] is data):
             return data
-        if self._trusted_data is None or self._trusted_data[0] is not data:
+        if known is None or known[0] is not data:
             # Random numbers of its own: one graph is trusted alike in all runs and predictions.
             generator = torch.Generator().manual_seed(0)
-            with torch.inference_mode(False):  # as in `prepare`
-                adj, self.random_share = trust_edges(data.adj_norm, data.graph.x, generator)
-            self._trusted_data = (data, replace(data, adj_norm=adj))
-        return self._trusted_data[1]
+            adj = trust_edges(data.adj_norm, data.graph.x, generator)
+            known = self._trusted_data = (data, replace(data, adj_norm=adj))
+        return known[1]
 
     @torch.no_grad()
+    def edge_trust(self, data: Prepared) -> Tensor:
+        """How far the attributes speak for each stored entry of the adjacency, in [0, 1]."""
+        adj = data.adj_norm
+        edges = row_indices(adj) != adj.col_indices()  # not the self-loops
+        return (self.trusted(data).adj_norm.values() / adj.values())[edges]
+
     def mask_similarity(self, graph: Graph) -> Tensor:
         """What is left of each stored entry of the adjacency: trust times A_s."""
-        data = self.prepare(graph)
-        edges = row_indices(data.adj_norm) != data.adj_norm.col_indices()  # not the self-loops
-        trust = self.trusted(data).adj_norm.values() / data.adj_norm.values()
-        return super().mask_similarity(graph) * trust[edges]
+        return super().mask_similarity(graph) * self.edge_trust(self.prepare(graph))
+
+    def _mask_of(self, logits: Tensor, data: Prepared) -> Tensor:
+        return super()._mask_of(logits, self.trusted(data))
 
     # The method --------------------------------------------------------------------------------
 
@@ -185,7 +193,10 @@ class PAMTPlusModule(PAMTModule):
         logits = {name: self._learner(name)(data.x) for name in (INFERENCES[0], *_OTHERS)}
         best: tuple[float, float] | None = None
         # Until its first mask the masked learner is not asked.
-        for name in CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS:
+        names = CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS
+        for name in names:
+            if name == "trusted" and not self.attribute_trust:
+                continue  # the same as `structure`
             own = logits[name if name in _OTHERS else INFERENCES[0]]
             probs = self._probs(name, own, data)
             loss = float(negative_log_likelihood(probs, y, index))
@@ -205,4 +216,4 @@ class PAMTPlusModule(PAMTModule):
     def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
         if way == "trusted":
             return self.propagated_prediction(logits, self.trusted(data).adj_norm)
-        return super()._predict_by(way, logits, self.trusted(data) if way == "mask" else data)
+        return super()._predict_by(way, logits, data)

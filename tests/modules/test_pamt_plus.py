@@ -157,9 +157,8 @@ def test_the_masked_learner_goes_by_trust_and_from_its_first_mask_on_by_both(
     model = PAMTPlusModule(data.num_features, data.num_classes, hidden_dim=8, mask_from=3)
     prepared = model.prepare(data.graph_on(torch.device("cpu")))
     generator = torch.Generator().manual_seed(0)
-    trusted, share = trust_edges(prepared.adj_norm, data.graph.x, generator)
+    trusted = trust_edges(prepared.adj_norm, data.graph.x, generator)
     model.refresh(prepared, epoch=2)
-    assert model.random_share == share > 0
     assert model.soft_labels is not None
     assert torch.equal(model.soft_labels, model.propagated_labels(trusted, prepared))
     model.refresh(prepared, epoch=3)  # without momentum nothing of the old ones is left
@@ -167,6 +166,45 @@ def test_the_masked_learner_goes_by_trust_and_from_its_first_mask_on_by_both(
         h = mask_representation(model.eval().net(prepared.x), "cosine")
     masked = mask_adjacency(trusted, h)
     assert torch.equal(model.soft_labels, model.propagated_labels(masked, prepared))
+
+
+def test_trust_is_that_of_the_graph_at_hand(tmp_path: Path) -> None:
+    one, other = small_data(structure_noise=0.6), small_data(structure_noise=0.3)
+    model = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8).eval()
+    model.requires_grad_(False)
+    for data in (one, other, one):
+        prepared = model.prepare(data.graph_on(torch.device("cpu")))
+        generator = torch.Generator().manual_seed(0)
+        expected = trust_edges(prepared.adj_norm, data.graph.x, generator)
+        trusted = model.trusted(prepared)
+        assert torch.equal(trusted.adj_norm.values(), expected.values())
+        assert model.trusted(trusted) is trusted is model.trusted(prepared)
+    alone = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8, inference="mask").eval()
+    alone.requires_grad_(False)
+    prepared = alone.prepare(one.graph)
+    h = mask_representation(alone.net(prepared.x), "cosine")
+    mask = mask_adjacency(alone.trusted(prepared).adj_norm, h)
+    by_hand = alone.propagated_prediction(alone.net(prepared.x), mask)
+    assert torch.equal(alone.predict_nodes(prepared).probs, by_hand)
+
+
+def test_the_share_of_random_edges_is_that_of_the_training_also_when_resumed(
+    tmp_path: Path,
+) -> None:
+    data = small_data(structure_noise=0.6)
+    model = trained(PAMTPlusModule, data, tmp_path, 4, mask_from=50)
+    model.trainer.save_checkpoint(tmp_path / "four.ckpt")
+    prepared = model.prepare(data.graph)
+    share = model.random_share
+    assert share == pytest.approx(1 - float(model.edge_trust(prepared).mean()))
+    assert 0 < share < 1
+    model.trusted(model.prepare(small_data(structure_noise=0.3).graph_on(model.device)))
+    assert model.random_share == share
+    sizes = (data.num_features, data.num_classes)
+    again = PAMTPlusModule(*sizes, hidden_dim=16, mask_from=50)
+    resumed = quiet_trainer(tmp_path, 6)
+    resumed.fit(again, datamodule=data, ckpt_path=str(tmp_path / "four.ckpt"))
+    assert again.random_share == share
 
 
 def test_what_the_mask_leaves_of_an_edge_is_trust_times_similarity(tmp_path: Path) -> None:
@@ -230,7 +268,7 @@ def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None
             "unmasked": prepared.adj_norm,
             "structure": prepared.adj_norm,
             "trusted": model.trusted(prepared).adj_norm,
-            "mask": model.masked_adjacency(model.trusted(prepared)),
+            "mask": model.masked_adjacency(prepared),
         }.get(name)
         if over is None:
             answers[name] = logits.softmax(1)
@@ -242,6 +280,41 @@ def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None
     assert torch.equal(model.predict_for_stopping(prepared).probs, answers[way])
     assert model.chosen == way
     assert torch.equal(model.predict_nodes(prepared).probs, answers[way])
+
+
+def test_of_equally_right_ways_the_one_with_the_lower_loss_is_chosen(tmp_path: Path) -> None:
+    data = small_data()
+    model = trained(PAMTPlusModule, data, tmp_path, 4, mask_from=2, refresh_interval=1)
+    prepared = model.prepare(data.graph)
+    model.requires_grad_(False)
+    surest = {"graphless": 0.9, "structure": 0.8, "network": 0.9}
+
+    def probs(name: str, logits: Any, data: Any) -> Any:
+        right = torch.nn.functional.one_hot(data.graph.y, 3)
+        share = surest.get(name, 0.7)
+        return right * share + (1 - right) * (1 - share) / 2
+
+    model._probs = probs
+    model.predict_for_stopping(prepared)
+    assert model.chosen == "network"  # the first of equals
+    surest["graphless"] = 0.95
+    model.predict_for_stopping(prepared)
+    assert model.chosen == "graphless"
+
+
+def test_without_trust_the_trusted_graph_is_not_asked(tmp_path: Path) -> None:
+    data = small_data()
+    own = {"mask_from": 2, "refresh_interval": 1, "attribute_trust": False}
+    model = trained(PAMTPlusModule, data, tmp_path, 4, **own).requires_grad_(False)
+    asked, ask = [], model._probs
+
+    def watched(name: str, logits: Any, data: Any) -> Any:
+        asked.append(name)
+        return ask(name, logits, data)
+
+    model._probs = watched
+    model.predict_for_stopping(model.prepare(data.graph))
+    assert asked == [name for name in CHOICES if name != "trusted"]
 
 
 def test_before_its_first_mask_the_masked_learner_is_not_asked(tmp_path: Path) -> None:
