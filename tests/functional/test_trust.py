@@ -54,6 +54,15 @@ def test_cosine_of_pairs_is_that_of_the_whole_matrix(sparse: bool) -> None:
 
 
 @pytest.mark.parametrize("sparse", [True, False])
+def test_cosines_are_equal_however_they_are_summed(sparse: bool) -> None:
+    x = attributes(width=300)
+    other = x[:, torch.randperm(300, generator=generator(1))]
+    first, second = torch.randint(30, (2, 500), generator=generator())
+    one, two = (pair_cosine(y.to_sparse_csr() if sparse else y, first, second) for y in (x, other))
+    assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
 def test_many_pairs_come_in_parts(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     x = attributes().to_sparse_csr() if sparse else attributes()
     first, second = torch.randint(30, (2, 101), generator=generator())
