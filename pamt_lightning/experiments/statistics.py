@@ -60,7 +60,7 @@ class Comparison:
             if it loses all; splits without a difference draw it towards 0.
         verdict: ``better`` or ``worse`` if the adjusted p-value is below the level. ``tie``: no
             difference was shown, which does not mean that there is none. ``too few``: not even
-            if one side won all splits that differ would the p-value be below the level.
+            if one side had won all splits would the p-value be below the level.
             ``unknown``: fewer than two common splits.
     """
 
@@ -133,8 +133,6 @@ def compare(
     ranks = rankdata(np.abs(differences))
     effect = float((ranks * np.sign(differences)).sum() / ranks.sum())
     p_value = _signed_rank_p(differences, ranks)
-    # Methods that agree on all of enough splits are a tie: it is not for want of splits.
-    num_signs = np.count_nonzero(differences) or len(common)
     return Comparison(
         count=len(common),
         difference=float(raw.mean()),
@@ -143,7 +141,8 @@ def compare(
         p_value=p_value,
         p_adjusted=p_value,
         effect=effect,
-        verdict="too few" if 2 * 0.5**num_signs >= level else _decide(p_value, effect, level),
+        # Methods that agree on most of enough splits are a tie: it is not for want of splits.
+        verdict="too few" if 2 * 0.5 ** len(common) >= level else _decide(p_value, effect, level),
     )
 
 
