@@ -72,6 +72,12 @@ def run_study(argv: Sequence[str]) -> int:
         "--report", action="store_true", help="run nothing, write the reports of what is there"
     )
     parser.add_argument(
+        "--any-code",
+        action="store_true",
+        help="with --report: where this version of the code has not done a run, take that of "
+        "another one; the report says how many",
+    )
+    parser.add_argument(
         "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
     )
     add_common(parser, seeds=None, folder=FOLDER)
@@ -96,6 +102,8 @@ def run_study(argv: Sequence[str]) -> int:
         refuse(study.source, [f"--{name}" for name in named])
     _check_names(chosen)
     folder = Path(options.folder or FOLDER)
+    if options.any_code and not options.report:
+        raise InputError("--any-code goes with --report: what is run is run by this code.")
     if options.report and not (folder / RUNS).is_file():
         raise InputError(f"there is nothing to report on in {folder}: it has no {RUNS}.")
     # A report needs no cores: it may be about runs of a bigger machine.
@@ -106,12 +114,12 @@ def run_study(argv: Sequence[str]) -> int:
     if not options.report:
         tally = _run_all([run for part in runs for run in part], store, jobs, options)
     finished = [
-        Finished(study, part, _report(study, part, store, folder / study.name))
+        Finished(study, part, _report(study, part, store, folder / study.name, options.any_code))
         for study, part in zip(chosen, runs, strict=True)
     ]
     if options.summary:
         command = shlex.join(["pamt", "study", *argv])
-        write_summary(Path(options.summary), finished, store, command)
+        write_summary(Path(options.summary), finished, store, command, any_code=options.any_code)
         print(options.summary)
     return _exit_code(tally, [run for part in runs for run in part])
 
@@ -193,8 +201,10 @@ def _run_all(runs: Sequence[Any], store: Store, jobs: int, options: Any) -> Tall
             raise SystemExit(130) from None
 
 
-def _report(study: Study, runs: Sequence[Any], store: Store, folder: Path) -> str:
-    text = write_reports(study, runs, store, folder)
+def _report(
+    study: Study, runs: Sequence[Any], store: Store, folder: Path, any_code: bool = False
+) -> str:
+    text = write_reports(study, runs, store, folder, any_code=any_code)
     shown = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)  # no pictures here
     print(f"{shown}\n{folder / TABLES}\n{folder / PAGE}")
     if not plots_available():

@@ -115,7 +115,7 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
     """What is known of the runs of a study so far."""
     return [
         Outcome(
-            run.run_id,
+            row.get("id", run.run_id),
             run.cell,
             run.split_seed,
             run.init_seed,
@@ -123,6 +123,7 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
             row.get("error"),
             row.get("tested_on", TEST_NODES),
             row.get("inference"),
+            row.get("other_code", False),
         )
         for run in runs
         if (row := rows.get(run.run_id)) is not None

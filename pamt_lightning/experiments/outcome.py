@@ -39,6 +39,7 @@ class Outcome:
         error: What went wrong; none if it was finished.
         tested_on: What its test accuracy was taken on; other nodes with validation seeds.
         chosen: What a method that chooses its prediction by itself has chosen; none of others.
+        other_code: Whether another version of the code computed it.
     """
 
     run_id: str
@@ -49,6 +50,7 @@ class Outcome:
     error: str | None = None
     tested_on: str = TEST_NODES
     chosen: str | None = None
+    other_code: bool = False
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:

@@ -12,6 +12,7 @@ from pamt_lightning.experiments.csv_files import runs_csv, table_csv
 from pamt_lightning.experiments.expand import Run, outcomes
 from pamt_lightning.experiments.html_report import write_html
 from pamt_lightning.experiments.markdown import markdown_report
+from pamt_lightning.experiments.other_code import known_rows
 from pamt_lightning.experiments.store import RUNS, Store
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.plots import plots_available
@@ -36,7 +37,9 @@ class Finished(NamedTuple):
     text: str
 
 
-def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path) -> str:
+def write_reports(
+    study: Study, runs: Sequence[Run], store: Store, folder: Path, *, any_code: bool = False
+) -> str:
     """Write everything into a folder; returns the Markdown.
 
     Args:
@@ -44,8 +47,9 @@ def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path)
         runs: All its runs, done or not.
         store: Where those that are done lie.
         folder: Where to write.
+        any_code: Whether runs of another version of the code count; see `known_rows`.
     """
-    rows = store.rows()
+    rows = known_rows(runs, store, any_code=any_code)
     found = outcomes(runs, rows)
     drawn: dict[str, str] = {}
     images: dict[str, str] = {}
@@ -73,7 +77,14 @@ def write_reports(study: Study, runs: Sequence[Run], store: Store, folder: Path)
     return text
 
 
-def write_summary(path: Path, finished: Sequence[Finished], store: Store, command: str) -> None:
+def write_summary(
+    path: Path,
+    finished: Sequence[Finished],
+    store: Store,
+    command: str,
+    *,
+    any_code: bool = False,
+) -> None:
     """One Markdown file with the tables of several studies; pictures stay where they are.
 
     Args:
@@ -81,9 +92,12 @@ def write_summary(path: Path, finished: Sequence[Finished], store: Store, comman
         finished: The studies, whose reports lie in folders of their names beside the runs.
         store: Where the runs lie.
         command: What was typed.
+        any_code: As in `write_reports`.
     """
+    everything = [run for _, runs, _ in finished for run in runs]
+    rows = known_rows(everything, store, any_code=any_code)
     place = os.path.relpath(store.folder, path.parent).replace(os.sep, "/")
-    parts = [f"# Results\n\n{_about(finished, store, command, place)}\n"]
+    parts = [f"# Results\n\n{_about(finished, rows, store.context(), command, place)}\n"]
     for study, _, text in finished:
         home = f"{place}/{study.name}"
         body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{home}/\g<2>", text)
@@ -100,9 +114,14 @@ def finished_ids(runs: Iterable[Run], rows: Mapping[str, Mapping[str, Any]]) -> 
     return {run_id for run_id in ids if rows[run_id].get("error") is None}
 
 
-def _about(finished: Sequence[Finished], store: Store, command: str, place: str) -> str:
+def _about(
+    finished: Sequence[Finished],
+    rows: Mapping[str, Mapping[str, Any]],
+    context: Mapping[str, Any],
+    command: str,
+    place: str,
+) -> str:
     """What the summary is, how much of it there is yet, and what it was computed with."""
-    rows = store.rows()
     counts = {
         study.name: (len(finished_ids(runs, rows)), len({run.run_id for run in runs}))
         for study, runs, _ in finished
@@ -113,7 +132,7 @@ def _about(finished: Sequence[Finished], store: Store, command: str, place: str)
     if not whole:
         state += " The tables of a study with runs missing are incomplete and will change."
     everything = [run for _, runs, _ in finished for run in runs]
-    versions = _environment(everything, rows, store.context())
+    versions = _environment(everything, rows, context)
     made_with = ", ".join(f"{name} {value}" for name, value in versions.items())
     return (
         f"Tables and figures of studies, written by `{command}` from the runs in "

@@ -296,5 +296,7 @@ def gaps_table(analysis: Analysis) -> Table:
     if not rows:
         caption = "Nothing: all runs that the study asks for are there."
     note = f"Runs that count for no cell of the study, in runs.csv only: {analysis.foreign}."
-    notes = (note,) if analysis.foreign else ()
-    return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), notes)
+    notes = [note] if analysis.foreign else []
+    if others := sum(run.other_code for run in analysis.outcomes):
+        notes.append(f"Runs that another version of the code computed: {others}.")
+    return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), tuple(notes))
