@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pamt_lightning.data.splits import TEST_SEEDS, VALIDATION_SEEDS, resolve_split_seed
 from pamt_lightning.errors import InputError
 
+_FIRST_FOR_CHOOSING = 1000
 _PUBLISHED = {"test": len(TEST_SEEDS), "val": len(VALIDATION_SEEDS)}
 
 
@@ -53,9 +54,15 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
 
 
 def split_number(seed: str, place: int) -> int:
-    """The number of a published seed in its list; of others, their place in the user's."""
-    named = re.fullmatch(r"(?:test|val)(\d+)", seed)
-    return int(named[1]) if named else place
+    """The number of a published seed in its list; of others, their place in the user's.
+
+    Those of validation seeds start at 1000: what is chosen must not have seen the noise that
+    results are reported on.
+    """
+    named = re.fullmatch(r"(test|val)(\d+)", seed)
+    if not named:
+        return place
+    return int(named[2]) + (_FIRST_FOR_CHOOSING if named[1] == "val" else 0)
 
 
 def is_for_choosing(seed: str) -> bool:

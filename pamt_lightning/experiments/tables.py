@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pamt_lightning.experiments.analysis import Analysis, further, splits_of
@@ -122,9 +122,11 @@ def _bold(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
     return (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
 
 
-def _edge_notes(tables: Iterable[Table]) -> tuple[str, ...]:
+def _edge_notes(tables: Sequence[Table]) -> tuple[str, ...]:
     planted = any("planted" in name for table in tables for name in table.header)
     what = " Planted: moved there as structure noise." if planted else ""
+    if any(name.startswith("PAMT_plus") for table in tables for name, _ in table.rows):
+        what += " The mask of PAMT_plus is made of the attributes, too: it weighs edges by both."
     return (f"0.5 is guessing, 1 tells them all.{what}",)
 
 
@@ -297,6 +299,6 @@ def gaps_table(analysis: Analysis) -> Table:
         caption = "Nothing: all runs that the study asks for are there."
     note = f"Runs that count for no cell of the study, in runs.csv only: {analysis.foreign}."
     notes = [note] if analysis.foreign else []
-    if others := sum(run.other_code for run in analysis.outcomes):
+    if others := sum(result.other_code for result in analysis.results.values()):
         notes.append(f"Runs that another version of the code computed: {others}.")
     return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), tuple(notes))
