@@ -24,12 +24,14 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
         if counted := re.fullmatch(r"(test|val)(\d+)", value.strip()):
             kind, count = counted[1], int(counted[2])
             if not 1 <= count <= _PUBLISHED[kind]:
+                alone = f" One seed alone is a list: {value}," if count == 0 else ""
                 raise InputError(
                     f"`seeds` {value!r} asks for {count} {kind} seeds; 1 to {_PUBLISHED[kind]} are "
-                    f"published. One seed alone is a list: {value},"
+                    f"published.{alone}"
                 )
             return tuple(f"{kind}{number}" for number in range(count))
-        value = [part for part in re.split(r"[,\s]+", value) if part]
+        # A comma at the end makes a list of one.
+        value = re.split(r"\s*,\s*|\s+", re.sub(r",$", "", value.strip()))
     listed = [value] if isinstance(value, int) else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")

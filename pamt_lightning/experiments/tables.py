@@ -24,6 +24,7 @@ from pamt_lightning.experiments.wording import (
     comparison_notes,
     design,
     difference_label,
+    interval_note,
     metric_label,
     name_of,
     noise_notes,
@@ -79,7 +80,7 @@ def sections(analysis: Analysis) -> list[Section]:
     found: list[Section] = []
     if not study.sweeps:
         found += [
-            Section("Results", (table := results_table(analysis),), _bold(analysis, [table])),
+            Section("Results", (table := results_table(analysis),), _reading(analysis, [table])),
             Section(
                 f"Compared with {study.reference}",
                 comparison_tables(analysis),
@@ -97,7 +98,7 @@ def sections(analysis: Analysis) -> list[Section]:
     for sweep in study.sweeps:
         name = name_of(sweep)
         tables = sweep_tables(analysis, sweep)
-        notes = (*_bold(analysis, tables), *noise_notes(analysis, sweep))
+        notes = (*_reading(analysis, tables), *noise_notes(analysis, sweep))
         found.append(Section(f"Results by {name}", tables, notes))
         found += [
             Section(
@@ -116,10 +117,11 @@ def sections(analysis: Analysis) -> list[Section]:
     return [section for section in found if section.tables]
 
 
-def _bold(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
-    """What bold means, where something is bold."""
+def _reading(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
+    """What bold means, where something is bold, and whether intervals can be relied on."""
     entries = (entry for table in tables for _, fields in table.rows for entry in fields)
-    return (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+    bold = (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+    return (*bold, *interval_note(analysis))
 
 
 def _edge_notes(tables: Sequence[Table]) -> tuple[str, ...]:

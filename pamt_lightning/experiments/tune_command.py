@@ -90,7 +90,6 @@ def run(argv: Sequence[str]) -> int:
     options, rest = parser.parse_known_args(argv)
     if options.trials < 1:
         raise InputError(f"`trials` must be 1 or more, got {options.trials}.")
-    require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)
     folder = Path(options.folder or f"lightning_logs/tune/{Path(options.space).stem}")
@@ -110,6 +109,7 @@ def run(argv: Sequence[str]) -> int:
 
     configure = FitParser().configuration
     check_seeds(study.splits, published=any(_is_published(configure, space, rest)))
+    require_optuna()
     # A misspelt option or a wrong value is told now, before anything is stored.
     first, *others = space.samples()
     with told_of(options.space):  # what is typed was fine by itself
