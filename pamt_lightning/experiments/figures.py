@@ -122,23 +122,32 @@ def png_bytes(figure: Any, dpi: int = 300) -> bytes:
 def _without_sweeps(analysis: Analysis) -> list[Drawing]:
     results = list(analysis.results.values())
     cut = "An arrow at the edge: so far off that the axis leaves it out, with its figure beside it."
-    found = []
+    found, uneven = [], _uneven(results)
     if _any_mean(results):
-        caption = f"{metric_label(analysis)}: means with 95 % bootstrap intervals. {cut}"
+        caption = f"{metric_label(analysis)}: means with 95 % bootstrap intervals. {cut}{uneven}"
         found.append(Drawing("results", caption, dots(analysis)))
     if _any_difference(results):
-        caption = f"{_difference(analysis)}: means with 95 % bootstrap intervals. {cut}"
+        caption = f"{_difference(analysis)}: means with 95 % bootstrap intervals. {cut}{uneven}"
         found.append(Drawing("differences", caption, forest(analysis)))
     return found
+
+
+def _uneven(results: Sequence[Result]) -> str:
+    """That means of different splits stand side by side, where they do."""
+    counts = {result.summary.count for result in results} - {0}
+    if len(counts) < 2:
+        return ""
+    return f" Not all splits are run everywhere: means are of {min(counts)} to {max(counts)}."
 
 
 def _of_sweep(analysis: Analysis, sweep: Sweep) -> list[Drawing]:
     results = [result for cell, result in analysis.results.items() if cell.option == sweep.option]
     name = re.sub(r"\W+", "-", sweep.option)
-    found = []
+    found, uneven = [], _uneven(results)
     if _any_mean(results):
         caption = (
             f"{metric_label(analysis)} by {name_of(sweep)}: means with 95 % bootstrap intervals."
+            f"{uneven}"
         )
         found.append(Drawing(f"sweep-{name}", caption, lines(analysis, sweep)))
     # The reference itself may be compared with its configured value; that is no line here.
@@ -146,7 +155,7 @@ def _of_sweep(analysis: Analysis, sweep: Sweep) -> list[Drawing]:
     if _any_difference(others):
         caption = (
             f"{_difference(analysis)}, by {name_of(sweep)}: means with 95 % bootstrap intervals. "
-            "Filled markers: a difference was shown; hollow ones: none was."
+            f"Filled markers: a difference was shown; hollow ones: none was.{uneven}"
         )
         figure = lines(analysis, sweep, differences=True)
         found.append(Drawing(f"differences-{name}", caption, figure))

@@ -359,3 +359,13 @@ def test_a_single_split_can_be_drawn() -> None:
 )
 def test_names_are_moved_apart(wanted: list[float], gap: float, places: list[float]) -> None:
     assert spread(wanted, gap) == pytest.approx(places)
+
+
+@pytest.mark.parametrize("study", [STUDY, SWEEP], ids=["plain", "sweep"])
+def test_captions_say_if_means_are_of_different_splits(study: Study) -> None:
+    told = "Not all splits are run everywhere: means are of 5 to 8."
+    runs = outcomes(study)
+    assert not any(told in drawing.caption for drawing in draw(study, runs))
+    first = runs[0].cell
+    fewer = [run for run in runs if run.cell != first or run.split_seed in SPLITS[:5]]
+    assert all(told in drawing.caption for drawing in draw(study, fewer))
