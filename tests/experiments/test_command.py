@@ -63,6 +63,8 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # A shell that starts tests in the background has them ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def lines(self) -> list[dict[str, Any]]:

@@ -438,7 +438,12 @@ def test_there_are_as_many_processes_as_fit(
 
 @pytest.mark.parametrize(
     ("jobs", "threads", "words"),
-    [(5, 1, "got 5 × 1"), (0, 1, "got 0 × 1"), (3, 2, "got 3 × 2"), (1, 5, "`threads` must")],
+    [
+        (5, 1, "got 5 × 1"),
+        (0, 1, "`jobs` must be 1 or more, got 0"),
+        (3, 2, "got 3 × 2"),
+        (1, 5, "`threads` must"),
+    ],
 )
 def test_more_processes_than_cores_are_refused(
     jobs: int, threads: int, words: str, monkeypatch: pytest.MonkeyPatch
