@@ -22,7 +22,8 @@ from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
 from pamt_lightning.data.split_choice import SplitSizes, given_split
 from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
-from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
+from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 from pamt_lightning.plain import make_plain
