@@ -20,7 +20,7 @@ from torchmetrics.functional.classification import (
 )
 
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.graph import Graph
+from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
 
@@ -91,6 +91,7 @@ class NodeClassificationModule(pl.LightningModule):
         self.weight_decay = weight_decay
         self.log_every_n_epochs = log_every_n_epochs
         self.last_loss: Tensor | None = None
+        self._epoch_losses: list[Tensor] = []
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
         self._prepared: Prepared | None = None
         self._restored_rng: dict[str, Any] | None = None
@@ -120,6 +121,16 @@ class NodeClassificationModule(pl.LightningModule):
     @abstractmethod
     def training_loss(self, data: Prepared) -> Tensor:
         """The loss of one full-batch step."""
+
+    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
+        """The loss of a step on some nodes, scaled so that its mean is that of a full batch.
+
+        Only for methods whose network looks at one node at a time.
+        """
+        raise InputError(
+            f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
+            "PTS, PTD, PTA and PAMT can learn from batches of nodes."
+        )
 
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
@@ -162,6 +173,11 @@ class NodeClassificationModule(pl.LightningModule):
             )
         return self.prepare(datamodule.graph_on(self.device))
 
+    def _batch_size(self) -> int | None:
+        datamodule: Any = getattr(self._trainer, "datamodule", None)
+        size: int | None = getattr(datamodule, "batch_size", None)
+        return size
+
     def prepare(self, graph: Graph) -> Prepared:
         """Everything that depends on the graph alone, computed once per graph and precision."""
         data = self._prepared
@@ -169,15 +185,20 @@ class NodeClassificationModule(pl.LightningModule):
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
                 dtype: Any = self.dtype
-                data = self._prepared = Prepared.from_graph(graph, dtype)
+                data = self._prepared = Prepared.from_graph(graph, dtype, self._batch_size())
         return data
 
-    def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
-        """One full-batch step: one step is one epoch."""
-        loss = self.training_loss(self.prepare(graph))
-        self.last_loss = loss.detach()
-        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
-            self._log_now({"train_loss": self.last_loss})
+    def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
+        """One step: on the whole graph, which is an epoch, or on some of its nodes."""
+        if isinstance(batch, NodeBatch):
+            loss = self.batch_loss(self.prepare(batch.graph), batch.nodes)
+        else:
+            loss = self.training_loss(self.prepare(batch))
+        self._epoch_losses = [*(self._epoch_losses if batch_idx else []), loss.detach()]
+        if batch_idx + 1 == self.trainer.num_training_batches:
+            self.last_loss = torch.stack(self._epoch_losses).mean()
+            if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+                self._log_now({"train_loss": self.last_loss})
         return loss
 
     def validation_step(self, graph: Graph, batch_idx: int) -> None:

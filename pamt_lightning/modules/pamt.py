@@ -258,7 +258,7 @@ class PAMTModule(SoftLabelModule):
     def _eval_logits(self, data: Prepared) -> Tensor:
         was_training = self.net.training
         self.net.eval()
-        logits: Tensor = self.net(data.x)
+        logits = data.outputs(self.net)
         self.net.train(was_training)
         return logits
 
@@ -288,7 +288,7 @@ class PAMTModule(SoftLabelModule):
         """With ``inference`` auto, choose by the accuracy on the stopping set, then by its loss."""
         if self.inference != "auto":
             return super().predict_for_stopping(data)
-        logits, y, index = self.net(data.x), data.graph.y, data.graph.val_index
+        logits, y, index = data.outputs(self.net), data.graph.y, data.graph.val_index
         # Before the first mask there is nothing to choose.
         ways = INFERENCES if self.current_epoch + 1 >= self.mask_from else INFERENCES[:1]
         best: tuple[float, float] | None = None

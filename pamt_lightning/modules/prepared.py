@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,18 +17,49 @@ from pamt_lightning.nn import SparseFeatures, take_rows
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is computed from a graph once and used in every step."""
+    """What is computed from a graph once and used in every step.
+
+    Attributes:
+        graph: The graph.
+        x: Attributes of all nodes, as a network takes them; of a graph store, still on disk.
+        adj_norm: Â.
+        batch_size: Nodes that a network is given at once; none: all of them.
+    """
 
     graph: Graph
     x: Tensor | SparseFeatures
     adj_norm: Tensor
+    batch_size: int | None = None
 
     @classmethod
-    def from_graph(cls, graph: Graph, dtype: torch.dtype) -> Prepared:
-        """Normalise the adjacency, and store the transpose of sparse attributes."""
+    def from_graph(
+        cls, graph: Graph, dtype: torch.dtype, batch_size: int | None = None
+    ) -> Prepared:
+        """Normalise the adjacency."""
         sparse = graph.x.layout == torch.sparse_csr
         x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
-        return cls(graph, x, normalize_adjacency(graph.adjacency.to(dtype)))
+        return cls(graph, x, normalize_adjacency(graph.adjacency.to(dtype)), batch_size)
+
+    def outputs(self, network: Callable[[Tensor | SparseFeatures], Tensor]) -> Tensor:
+        """The output of a network for every node, ``batch_size`` of them at a time.
+
+        Args:
+            network: Takes the attributes of some nodes and says something of each by itself.
+
+        Returns:
+            Shape ``[N, C]``.
+        """
+        count, size = self.graph.num_nodes, self.batch_size
+        if size is None or size >= count:
+            return network(self.x)
+        found: Tensor | None = None
+        for start in range(0, count, size):
+            part = network(take_rows(self.x, slice(start, start + size)))
+            if found is None:
+                found = part.new_empty(count, part.shape[1])
+            found[start : start + size] = part
+        assert found is not None
+        return found
 
     @property
     def train_index(self) -> Tensor:

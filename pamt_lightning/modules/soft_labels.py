@@ -21,7 +21,7 @@ from pamt_lightning.modules.base import (
     require_range,
 )
 from pamt_lightning.modules.prepared import Prediction, Prepared
-from pamt_lightning.nn import MLP
+from pamt_lightning.nn import MLP, take_rows
 
 StoppingLoss = Literal["nll", "soft"]
 
@@ -114,11 +114,27 @@ class SoftLabelModule(NodeClassificationModule):
 
     def training_loss(self, data: Prepared) -> Tensor:
         """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
-        if self.soft_labels is None:
+        return self.soft_label_loss(self.net, self.soft_labels, data)
+
+    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
+        """The same of some nodes, times N by their number: its mean over batches is the whole."""
+        return self.soft_label_loss(self.net, self.soft_labels, data, nodes)
+
+    def soft_label_loss(
+        self, net: MLP, labels: Tensor | None, data: Prepared, nodes: Tensor | None = None
+    ) -> Tensor:
+        """The loss of an MLP that learns from some soft labels, on all nodes or on some."""
+        if labels is None:
             raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
-        logits, gamma = self.net(data.x), self.gamma()
+        scale = self.loss_weight
+        if nodes is None:
+            logits: Tensor = net(data.x)
+        else:
+            logits, labels = net(take_rows(data.x, nodes)), labels[nodes]
+            scale *= data.graph.num_nodes / len(nodes)
+        gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
-        return self.loss_weight * soft_cross_entropy(logits, self.soft_labels, weights)
+        return scale * soft_cross_entropy(logits, labels, weights)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """W₁."""
@@ -126,7 +142,7 @@ class SoftLabelModule(NodeClassificationModule):
 
     def predict_nodes(self, data: Prepared) -> Prediction:
         """See `predict_from`."""
-        logits = self.net(data.x)
+        logits = data.outputs(self.net)
         return Prediction(self.predict_from(logits, data), logits)
 
     def propagated_prediction(self, logits: Tensor, adj: Tensor) -> Tensor:
