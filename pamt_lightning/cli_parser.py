@@ -125,9 +125,13 @@ def _model_class(class_path: str) -> type[Any]:
 
 
 def _plain_message(message: str) -> str:
-    """Without what jsonargparse says of the other half of every ``X | None``."""
+    """In one line, without what jsonargparse says of the other half of every ``X | None``."""
     if "Union subtypes" not in message:
-        return message
+        wrong = re.match(r'Parser key "([\w.]+)":\s*(.+)', message, re.DOTALL)
+        if not wrong:
+            return message
+        told = re.sub(r"Expected a <class '(\w+)'>\. Got value:", r"expected a \1, got", wrong[2])
+        return f"{wrong[1]}: {' '.join(told.split())}"
     key = re.search(r'Parser key "([\w.]+)"', message)
     complaints = re.findall(
         r"^ +- (?!Expected a <class 'NoneType'>)(.+(?:\n {6,}.+)*)", message, re.M

@@ -116,20 +116,21 @@ def class_called(name: str, class_names: Collection[str]) -> str:
     return name
 
 
-def find_config(value: str) -> Path:
-    """The file of that name, here or shipped."""
+def find_config(value: str, what: str = "config file") -> Path:
+    """The file of that name, here or shipped; ``what`` it is, for the error."""
     if Path(value).is_file():
         return Path(value)
     shipped = shipped_path(value)
     if shipped is not None and shipped.is_file():
         return shipped
-    known = [str(file) for file in sorted(Path(value).parent.glob("*.yaml"))] + shipped_names()
+    here = [file for file in sorted(Path(value).parent.glob("*.yaml")) if file.name[0] != "."]
+    known = [*map(str, here), *shipped_names()]
     alike = [name for name in known if Path(name).name == Path(value).name]
     alike += difflib.get_close_matches(value, known, 1, 0.8)
     nearby = [name for name in known if Path(name).parent == Path(value).parent]
     hint = f" In that folder: {', '.join(nearby)}." if nearby else ""
     hint = f" Did you mean {alike[0]}?" if alike else hint
-    raise InputError(f"there is no config file {value}.{hint}")
+    raise InputError(f"there is no {what} {value}.{hint}")
 
 
 def load(

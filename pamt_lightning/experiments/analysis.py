@@ -30,6 +30,7 @@ class Result:
         failed: Number of runs that ended in an error.
         blank: Number of runs that were finished, but without a finite value of the metric.
         errors: What went wrong, and how often.
+        other_code: Number of runs that another version of the code computed.
     """
 
     cell: Cell
@@ -41,10 +42,11 @@ class Result:
     failed: int
     blank: int
     errors: tuple[tuple[str, int], ...]
+    other_code: int = 0
 
     @property
     def gap(self) -> str:
-        """What is missing, in a few words; empty if nothing is."""
+        """What is not as the study asks, in a few words; empty if all is."""
         if not self.finished:
             parts = [f"failed ({self.failed})"] if self.failed else []
             parts += [f"without a figure ({self.blank})"] if self.blank else []
@@ -56,6 +58,7 @@ class Result:
             parts.append(f"{self.finished} of {self.runs_asked} runs")
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.blank} without a figure"] if self.blank else []
+        parts += [f"{self.other_code} by other code"] if self.other_code else []
         return ", ".join(parts)
 
 
@@ -192,4 +195,5 @@ def _result(
         failed=len(failed),
         blank=len(blank),
         errors=tuple(Counter(error for error in failed.values() if error).most_common()),
+        other_code=sum(run.other_code for run in runs if _has(run, metric)),
     )

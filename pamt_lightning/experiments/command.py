@@ -117,6 +117,8 @@ def run_study(argv: Sequence[str]) -> int:
         Finished(study, part, _report(study, part, store, folder / study.name, options.any_code))
         for study, part in zip(chosen, runs, strict=True)
     ]
+    for told in store.damaged():
+        print(told, file=sys.stderr)
     if options.summary:
         command = shlex.join(["pamt", "study", *argv])
         write_summary(Path(options.summary), finished, store, command, any_code=options.any_code)

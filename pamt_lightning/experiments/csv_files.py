@@ -14,7 +14,10 @@ from pamt_lightning.experiments.paper import paper_figure
 from pamt_lightning.experiments.study import Study
 from pamt_lightning.experiments.wording import value_text
 
-_RUN = ("id", "dataset", "method", "option", "value", "split_seed", "init_seed", "status", "error")
+_RUN = (
+    *("id", "dataset", "method", "option", "value", "split_seed", "init_seed"),
+    *("status", "error", "code"),
+)
 _CELL = ("dataset", "method", "option", "value", "metric", "missing")
 _COUNTS = ("splits_asked", "runs_asked", "runs_finished", "runs_failed")
 _SUMMARY = ("splits", "mean", "std", "low", "high")
@@ -38,6 +41,7 @@ def runs_csv(outcomes: Sequence[Outcome]) -> str:
                 outcome.init_seed,
                 "finished" if outcome.error is None else "failed",
                 outcome.error,
+                "other" if outcome.other_code else "this",
                 *(outcome.metrics.get(name) for name in metrics),
             )
             for outcome in outcomes

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,10 @@ def run_id(
 def code_version(class_path: str) -> str:
     """Hash of the source that a run of this class goes through.
 
-    That is the module of the class, of the data and of the stopping rule, and all of this package
-    that they import, name by name. Comments and docstrings do not count: rewording one must not
-    make a finished run worthless, and a change to GAT says nothing about a run of PAMT.
+    That is the module of the class, of the data and of the stopping rule, and all that they import,
+    name by name, from this package and, for a class of the user's own, from modules that lie beside
+    it. Comments and docstrings do not count: rewording one must not make a finished run worthless,
+    and a change to GAT says nothing about a run of PAMT.
     """
     module, _, name = class_path.rpartition(".")
     try:
@@ -104,13 +106,39 @@ def code_version(class_path: str) -> str:
         raise InputError(f"there is no class {class_path}.") from None
     found: dict[str, str] = {}
     waiting = [home, *_ALWAYS]
+    beside = _folder(home)
     while waiting:
         module = waiting.pop()
         if module not in found:
             tree = _tree(module)
             found[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-            waiting += _imported(tree)
+            waiting += _imported(module, beside)
     return digest(found)
+
+
+def _folder(module: str) -> Path | None:
+    """Where the user's top-level module or package lies; none for ours, and for what has no file.
+
+    >>> _folder("pamt_lightning.modules.pamt") is None
+    True
+    """
+    top = module.split(".")[0]
+    try:
+        spec = None if top == _PACKAGE else find_spec(top)
+    except ValueError:  # a module that was made by hand has none
+        spec = None
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin)
+    return path.parents[1] if spec.submodule_search_locations else path.parent
+
+
+def _counts(module: str, beside: Path | None) -> bool:
+    """Whether a module is ours, or the user's."""
+    top = module.split(".")[0]
+    if top == _PACKAGE:
+        return True
+    return beside is not None and top not in sys.stdlib_module_names and _folder(top) == beside
 
 
 def _source(module: str) -> str:
@@ -133,15 +161,25 @@ def _tree(module: str) -> ast.Module:
     return tree
 
 
-def _imported(tree: ast.Module) -> list[str]:
-    """The modules of this package that a module's names come from."""
+def _imported(module: str, beside: Path | None) -> list[str]:
+    """The modules of ours and of the user that a module's names come from."""
+    spec = find_spec(module)
+    package = "" if spec is None else spec.parent or ""
     found = []
-    for node in ast.walk(tree):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found += [_home(node.module, alias.name) for alias in node.names]
-    return [name for name in found if name.split(".")[0] == _PACKAGE]
+            found += [alias.name for alias in node.names if _counts(alias.name, beside)]
+        elif isinstance(node, ast.ImportFrom):
+            source = _source_of(node, package)
+            if _counts(source, beside):
+                found += [_home(source, alias.name) for alias in node.names]
+    return found
+
+
+def _source_of(node: ast.ImportFrom, package: str) -> str:
+    """The full name of what ``from … import`` imports from."""
+    name = node.module or ""
+    return resolve_name("." * node.level + name, package) if node.level else name
 
 
 def _home(module: str, name: str) -> str:
@@ -149,8 +187,6 @@ def _home(module: str, name: str) -> str:
 
     Else all of a package would count wherever one of its names is used.
     """
-    if module.split(".")[0] != _PACKAGE:
-        return module
     spec = find_spec(module)
     if spec is None or spec.submodule_search_locations is None:
         return module
@@ -158,7 +194,7 @@ def _home(module: str, name: str) -> str:
         return f"{module}.{name}"
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
-            return str(node.module)
+            return _source_of(node, module)
     return module
 
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
+from typing import NoReturn
 
 from pamt_lightning.errors import InputError
+from pamt_lightning.spelling import did_you_mean
 
 FIXED = ("--data.split_seed", "--seed_everything", "--ckpt_path", "--run_dir", "--print_config")
 _INSTEAD = {"--data.split_seed": "--seeds", "--seed_everything": "--inits"}
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line instead of all options, with the word that may have been meant."""
+        if unknown := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
+            message = f"there is no option {unknown[1]}."
+            message += did_you_mean(unknown[1], self._option_string_actions)
+        raise InputError(message if message.endswith((".", "?")) else f"{message}.")
+
+
 def command_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """A parser that guesses no option from its beginning."""
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=prog,
         description=description,
         epilog=epilog,

@@ -15,6 +15,7 @@ from pamt_lightning.experiments.markdown import markdown_report
 from pamt_lightning.experiments.other_code import known_rows
 from pamt_lightning.experiments.store import RUNS, Store
 from pamt_lightning.experiments.study import Study
+from pamt_lightning.experiments.wording import counted
 from pamt_lightning.plots import plots_available
 from pamt_lightning.runs import write_whole
 
@@ -131,6 +132,9 @@ def _about(
     state = f"{'All runs are done' if whole else '**Not all runs are done**'}: {said}."
     if not whole:
         state += " The tables of a study with runs missing are incomplete and will change."
+    wanted = {run.run_id for _, runs, _ in finished for run in runs}
+    if others := sum(bool(rows[run_id].get("other_code")) for run_id in wanted & rows.keys()):
+        state += f" **Computed by another version of the code: {counted(others, 'run')}.**"
     everything = [run for _, runs, _ in finished for run in runs]
     versions = _environment(everything, rows, context)
     made_with = ", ".join(f"{name} {value}" for name, value in versions.items())

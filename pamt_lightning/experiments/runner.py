@@ -40,7 +40,9 @@ def check_jobs(jobs: int | None, threads: int) -> int:
         raise InputError(f"`threads` must lie in 1 to {cores} (the cores), got {threads}.")
     if jobs is None:
         return max(1, cores // threads)
-    if jobs < 1 or jobs * threads > cores:
+    if jobs < 1:
+        raise InputError(f"`jobs` must be 1 or more, got {jobs}.")
+    if jobs * threads > cores:
         raise InputError(
             f"`jobs` × `threads` must lie in 1 to {cores} (the cores), got {jobs} × {threads}: "
             "more would only wait for each other."

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pamt_lightning.data.splits import TEST_SEEDS, VALIDATION_SEEDS, resolve_split_seed
 from pamt_lightning.errors import InputError
 
+_FIRST_FOR_CHOOSING = 1000
 _PUBLISHED = {"test": len(TEST_SEEDS), "val": len(VALIDATION_SEEDS)}
 
 
@@ -23,12 +24,14 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
         if counted := re.fullmatch(r"(test|val)(\d+)", value.strip()):
             kind, count = counted[1], int(counted[2])
             if not 1 <= count <= _PUBLISHED[kind]:
+                alone = f" One seed alone is a list: {value}," if count == 0 else ""
                 raise InputError(
                     f"`seeds` {value!r} asks for {count} {kind} seeds; 1 to {_PUBLISHED[kind]} are "
-                    f"published. One seed alone is a list: {value},"
+                    f"published.{alone}"
                 )
             return tuple(f"{kind}{number}" for number in range(count))
-        value = [part for part in re.split(r"[,\s]+", value) if part]
+        # A comma at the end makes a list of one.
+        value = re.split(r"\s*,\s*|\s+", re.sub(r",$", "", value.strip()))
     listed = [value] if isinstance(value, int) else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")
@@ -53,9 +56,15 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
 
 
 def split_number(seed: str, place: int) -> int:
-    """The number of a published seed in its list; of others, their place in the user's."""
-    named = re.fullmatch(r"(?:test|val)(\d+)", seed)
-    return int(named[1]) if named else place
+    """The number of a published seed in its list; of others, their place in the user's.
+
+    Those of validation seeds start at 1000: what is chosen must not have seen the noise that
+    results are reported on.
+    """
+    named = re.fullmatch(r"(test|val)(\d+)", seed)
+    if not named:
+        return place
+    return int(named[2]) + (_FIRST_FOR_CHOOSING if named[1] == "val" else 0)
 
 
 def is_for_choosing(seed: str) -> bool:

@@ -117,7 +117,7 @@ class Space:
 
 def read_space(name: str) -> Space:
     """A space from its YAML file, here or shipped."""
-    path = find_config(name)
+    path = find_config(name, "space file")
     content = load(name, path, "what is searched: space: and more")
     if unknown := set(content) - _SPACE_KEYS:
         key, keys = unknown.pop(), ", ".join(sorted(_SPACE_KEYS))

@@ -61,7 +61,7 @@ class Comparison:
         verdict: ``better`` or ``worse`` if the adjusted p-value is below the level. ``tie``: no
             difference was shown, which does not mean that there is none. ``too few``: not even
             if one side had won all splits would the p-value be below the level.
-            ``unknown``: fewer than two common splits.
+            ``unknown``: no common splits.
     """
 
     count: int
@@ -175,7 +175,8 @@ def compare_all(
         verdict = one.verdict
         if verdict not in ("too few", "unknown"):
             verdict = _decide(p_value, one.effect, level)
-        if verdict == "tie" and one.p_value < 1 and size * 2 * 0.5**one.count >= level:
+        differ = (one.low, one.high) != (0.0, 0.0)  # methods that agree everywhere are a tie
+        if verdict == "tie" and differ and size * 2 * 0.5**one.count >= level:
             verdict = "too few"
         found[key] = replace(one, p_adjusted=p_value, verdict=verdict)
     return found

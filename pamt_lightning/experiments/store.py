@@ -50,6 +50,19 @@ class Store:
                 found[row["id"]] = row
         return found
 
+    def damaged(self) -> list[str]:
+        """What to tell of lines that cannot be read: those runs count as not done."""
+        told = []
+        for name, key in ((RUNS, "id"), (CONTEXT, "key")):
+            bad = [number for number, row in self._numbered(name, key) if row is None]
+            if bad:
+                lines = f"{len(bad)} lines cannot" if len(bad) > 1 else "a line cannot"
+                told.append(
+                    f"{self.folder / name}: {lines} be read (line {bad[0]}) and counts as not "
+                    "there; the same command without --report does those runs again."
+                )
+        return told
+
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a run."""
         self._append(RUNS, row)
@@ -104,17 +117,22 @@ class Store:
             return True
 
     def _lines(self, name: str, key: str) -> Iterator[dict[str, Any]]:
+        # A line may be cut off by a kill or a full disk: that run is done again.
+        return (row for _, row in self._numbered(name, key) if row is not None)
+
+    def _numbered(self, name: str, key: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """Each line with its number; none for one that is not as we write them."""
         path = self.folder / name
         if not path.exists():
             return
         with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 try:
                     row = json.loads(line)
                 except ValueError:
-                    continue  # cut off by a kill or a full disk: that run is done again
-                if isinstance(row, dict) and isinstance(row.get(key), str):
-                    yield row
+                    row = None
+                is_ours = isinstance(row, dict) and isinstance(row.get(key), str)
+                yield number, row if is_ours else None
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         path = self.folder / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pamt_lightning.experiments.analysis import Analysis, further, splits_of
@@ -24,6 +24,7 @@ from pamt_lightning.experiments.wording import (
     comparison_notes,
     design,
     difference_label,
+    interval_note,
     metric_label,
     name_of,
     noise_notes,
@@ -79,7 +80,7 @@ def sections(analysis: Analysis) -> list[Section]:
     found: list[Section] = []
     if not study.sweeps:
         found += [
-            Section("Results", (table := results_table(analysis),), _bold(analysis, [table])),
+            Section("Results", (table := results_table(analysis),), _reading(analysis, [table])),
             Section(
                 f"Compared with {study.reference}",
                 comparison_tables(analysis),
@@ -97,7 +98,7 @@ def sections(analysis: Analysis) -> list[Section]:
     for sweep in study.sweeps:
         name = name_of(sweep)
         tables = sweep_tables(analysis, sweep)
-        notes = (*_bold(analysis, tables), *noise_notes(analysis, sweep))
+        notes = (*_reading(analysis, tables), *noise_notes(analysis, sweep))
         found.append(Section(f"Results by {name}", tables, notes))
         found += [
             Section(
@@ -116,15 +117,18 @@ def sections(analysis: Analysis) -> list[Section]:
     return [section for section in found if section.tables]
 
 
-def _bold(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
-    """What bold means, where something is bold."""
+def _reading(analysis: Analysis, tables: Iterable[Table]) -> tuple[str, ...]:
+    """What bold means, where something is bold, and whether intervals can be relied on."""
     entries = (entry for table in tables for _, fields in table.rows for entry in fields)
-    return (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+    bold = (bold_note(analysis),) if any(entry.strong for entry in entries) else ()
+    return (*bold, *interval_note(analysis))
 
 
-def _edge_notes(tables: Iterable[Table]) -> tuple[str, ...]:
+def _edge_notes(tables: Sequence[Table]) -> tuple[str, ...]:
     planted = any("planted" in name for table in tables for name in table.header)
     what = " Planted: moved there as structure noise." if planted else ""
+    if any(name.startswith("PAMT_plus") for table in tables for name, _ in table.rows):
+        what += " The mask of PAMT_plus is made of the attributes, too: it weighs edges by both."
     return (f"0.5 is guessing, 1 tells them all.{what}",)
 
 
@@ -297,6 +301,6 @@ def gaps_table(analysis: Analysis) -> Table:
         caption = "Nothing: all runs that the study asks for are there."
     note = f"Runs that count for no cell of the study, in runs.csv only: {analysis.foreign}."
     notes = [note] if analysis.foreign else []
-    if others := sum(run.other_code for run in analysis.outcomes):
+    if others := sum(result.other_code for result in analysis.results.values()):
         notes.append(f"Runs that another version of the code computed: {others}.")
     return Table(caption, ("method", "data set", "missing", "why"), tuple(rows), tuple(notes))

@@ -290,7 +290,8 @@ def require_optuna() -> Any:
         import optuna
     except ImportError:
         raise InputError(
-            "`pamt tune` needs Optuna: pip install optuna (the extra `tune`)."
+            "`pamt tune` needs Optuna, the extra `tune`: in the project's folder, "
+            'pip install -c constraints.txt -e ".[tune]".'
         ) from None
     # The pruner is marked as experimental since 2024; users can do nothing about it.
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)

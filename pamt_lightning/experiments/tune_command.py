@@ -57,7 +57,10 @@ _NOT_TYPED = {"data.noise_seed": "it follows the split"}
 _NOT_SEARCHED = {
     **_NOT_TYPED,
     **dict.fromkeys(("data", "data.dataset", "data.path"), "that is what `datasets` is for"),
-    **dict.fromkeys(("data.split", "data.split_path"), "all choices share one way to split"),
+    **dict.fromkeys(
+        (f"data.{name}" for name in ("split", "split_path", "train", "val", "test", "num_known")),
+        "all choices are trained and scored on the same nodes",
+    ),
     **dict.fromkeys(("model", "model.class_path", "config"), "a search is for one method: type it"),
 }
 
@@ -87,7 +90,6 @@ def run(argv: Sequence[str]) -> int:
     options, rest = parser.parse_known_args(argv)
     if options.trials < 1:
         raise InputError(f"`trials` must be 1 or more, got {options.trials}.")
-    require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)
     folder = Path(options.folder or f"lightning_logs/tune/{Path(options.space).stem}")
@@ -107,6 +109,7 @@ def run(argv: Sequence[str]) -> int:
 
     configure = FitParser().configuration
     check_seeds(study.splits, published=any(_is_published(configure, space, rest)))
+    require_optuna()
     # A misspelt option or a wrong value is told now, before anything is stored.
     first, *others = space.samples()
     with told_of(options.space):  # what is typed was fine by itself
@@ -152,7 +155,7 @@ def _conclude(
     source = [
         f"Chosen by: {shlex.join(['pamt', 'tune', *argv])}",
         f"Mean accuracy {100 * best.score:.2f} % on the {tuner.scored_on()} of the splits "
-        f"{options.seeds}, best of {len(trials)} trials ({pruned} given up early).",
+        f"{', '.join(tuner.study.splits)}; best of {len(trials)} trials ({pruned} given up early).",
         *worth,
     ]
     content = as_config(tuner.space, tuner.args, best.choice, tuner.configure)
@@ -266,7 +269,11 @@ def _nested(choice: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _is_published(configure: Configure, space: Space, rest: list[str]) -> list[bool]:
-    """For each data set, whether it is split by the published protocol."""
+    """For each data set, whether it is split by the published protocol.
+
+    Raises:
+        InputError: A published data set is split otherwise, so that its test nodes could be seen.
+    """
     from pamt_lightning.data.datamodule import GraphDataModule
 
     found = []
@@ -275,5 +282,14 @@ def _is_published(configure: Configure, space: Space, rest: list[str]) -> list[b
         module = GraphDataModule(
             dataset=data.get("dataset"), path=data.get("path"), split=data.get("split")
         )
-        found.append(module.split_name == "ppnp")
+        by_protocol = module.split_name == "ppnp"
+        if module.spec and not module.spec.generated:
+            number = data.get("num_known")
+            if not by_protocol or (number is not None and number > module.spec.num_known):
+                what = f"`num_known`={number}" if by_protocol else f"`split`={module.split_name!r}"
+                raise InputError(
+                    f"a search on {module.dataset_name} must leave its published test nodes alone, "
+                    f"got {what}: leave that out."
+                )
+        found.append(by_protocol)
     return found

@@ -10,6 +10,7 @@ from pamt_lightning.experiments.study import Study, Sweep
 
 NONE = "–"
 _LONGEST_NAME = 22
+_ENOUGH_FOR_INTERVALS = 10  # then 95 % intervals hold the true mean in about 89 % of cases
 
 VERDICTS = {
     "better": "better",
@@ -114,6 +115,17 @@ def bold_note(analysis: Analysis) -> str:
         f"Bold: shown to be better than {reference} by the paired comparison, and {reference} "
         "itself only where it was shown to be better than all others. A larger mean alone is "
         "never bold."
+    )
+
+
+def interval_note(analysis: Analysis) -> tuple[str, ...]:
+    """That intervals of few splits are too narrow, where there are such."""
+    counts = [result.summary.count for result in analysis.results.values()]
+    if not any(1 < count < _ENOUGH_FOR_INTERVALS for count in counts):
+        return ()
+    return (
+        f"Intervals of fewer than {_ENOUGH_FOR_INTERVALS} splits are too narrow: they never reach "
+        "beyond the least and the largest of the splits.",
     )
 
 

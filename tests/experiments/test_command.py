@@ -506,6 +506,16 @@ def test_a_report_on_nothing_is_told_and_makes_nothing(
     assert not (tmp_path / "r").exists()
 
 
+def test_a_report_tells_of_damaged_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = write_study(tmp_path / "mine.yaml")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "runs.jsonl").write_text('{"id": \n')
+    assert main(["study", study, "--folder", "r", "--report"]) == 0
+    assert "runs.jsonl: a line cannot be read (line 1)" in capsys.readouterr().err
+
+
 def test_two_studies_of_one_name_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -555,6 +565,10 @@ def test_a_wrong_study_is_told_in_one_line(
         (["nowhere.yaml"], "there is no study file nowhere.yaml"),
         (["parameters", "--methods", "PTX"], "error: --methods: there is no method 'PTX'"),
         (["parameters", "--jobs", "99"], "`jobs` × `threads` must lie in 1 to "),
+        (["parameters", "--jobs", "0"], "`jobs` must be 1 or more, got 0."),
+        (["parameters", "--jobs", "x"], "argument --jobs: invalid int value: 'x'."),
+        (["parameters", "--datasetz", "x"], "no option --datasetz. Did you mean '--datasets'?"),
+        (["parameters", "--seeds", "1,,2"], "the name of a published seed"),
         (["parameters", "--threads", "99"], "`threads` must lie in 1 to "),
         (["parameters", "--seeds", "test21"], "1 to 20 are published"),
         (["parameters", "--inits", "0"], "`inits` must be a whole number of at least 1, got 0"),

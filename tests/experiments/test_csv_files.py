@@ -26,6 +26,7 @@ def test_each_run_is_a_line_with_all_its_metrics() -> None:
         "init_seed": "0",
         "status": "finished",
         "error": "",
+        "code": "this",
         "epochs": "100.0",
         "seconds": "1.0",
         "test_acc": "0.81",

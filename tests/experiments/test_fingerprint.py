@@ -87,6 +87,32 @@ def test_a_changed_number_counts(versions: dict[str, str], monkeypatch: pytest.M
     assert now[PTS] == versions[PTS]
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["module", "package"])
+def test_a_change_beside_a_model_of_the_user_counts(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, dot, home = (tmp_path, "", "beside_model")
+    if packed:
+        folder, dot, home = (tmp_path / "beside_package", ".", "beside_package.beside_model")
+        folder.mkdir()
+        (folder / "__init__.py").write_text("from .beside_helper import FACTOR\n")
+    imports = f"import json\nimport torch\nfrom {dot}beside_helper import FACTOR\n"
+    base = "from pamt_lightning import PTSModule\n\n\nclass Mine(PTSModule):\n    pass\n"
+    (folder / "beside_model.py").write_text(imports + base)
+    (folder / "beside_helper.py").write_text("FACTOR = 1\n")
+    (folder / "beside_other.py").write_text("NUMBER = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = code_version(f"{home}.Mine")
+    for name, content, counts in (
+        ("beside_other", "NUMBER = 2\n", False),
+        ("beside_helper", "FACTOR = 1  # one\n", False),
+        ("beside_helper", "FACTOR = 2\n", True),
+    ):
+        (folder / f"{name}.py").write_text(content)
+        forget()
+        assert (code_version(f"{home}.Mine") != before) == counts, (name, content)
+
+
 def test_a_class_is_the_same_by_both_its_names() -> None:
     assert code_version(PAMT) == code_version("pamt_lightning.modules.pamt.PAMTModule")
     assert code_version(PAMT) != code_version(PTS)

@@ -28,7 +28,7 @@ def test_a_list_of_yaml_may_mix_names_and_numbers() -> None:
     ("value", "words"),
     [
         ("test0", r"asks for 0 test seeds; 1 to 20 are published.*is a list: test0,"),
-        ("val21", "asks for 21 val seeds"),
+        ("val21", r"asks for 21 val seeds; 1 to 20 are published\.$"),
         ("test3,test20", "test0 to test19"),
         ("one", "must be a number"),
         ("-1,2", "must be a number"),
@@ -62,3 +62,12 @@ def test_seeds_to_choose_on_and_others_do_not_mix(seeds: str | list[str | int]) 
 def test_a_published_seed_has_its_own_number_wherever_it_stands() -> None:
     seeds = split_seeds("test7,test3,42")
     assert [split_number(seed, place) for place, seed in enumerate(seeds)] == [7, 3, 2]
+
+
+def test_no_noise_to_choose_on_is_noise_to_report_on() -> None:
+    numbers = {
+        kind: {split_number(f"{kind}{n}", place=n) for n in range(20)} for kind in ("test", "val")
+    }
+    assert numbers["test"] == set(range(20))
+    assert len(numbers["val"]) == 20
+    assert not numbers["test"] & numbers["val"]

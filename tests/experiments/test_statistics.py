@@ -377,6 +377,18 @@ def test_a_difference_that_a_family_of_enough_splits_does_not_show_is_a_tie() ->
     assert {one.verdict for one in same.values()} == {"tie"}
 
 
+def test_splits_that_could_show_nothing_in_a_family_are_too_few_whatever_they_say() -> None:
+    family = {
+        "even": figures([1, -1, 2, -2, 3, -3, 0]),  # p = 1
+        "uneven": figures([1, -1, 2, -2, 3, -3, 4]),
+        "same": figures([0] * 7),
+    }
+    found = compare_all(family, dict.fromkeys(family, figures([0] * 7)), level=0.04)
+    assert {key: one.verdict for key, one in found.items()} == {
+        **{"even": "too few", "uneven": "too few", "same": "tie"}
+    }
+
+
 def test_too_few_and_unknown_stay_so_in_a_family_and_only_unknown_is_not_counted() -> None:
     ours = {"many": range(1, 10), "five": range(1, 6), "none": []}
     found = compare_all(

@@ -182,3 +182,18 @@ def test_lines_are_plain_json(store: Store) -> None:
     line = (store.folder / "runs.jsonl").read_text()
     assert line == '{"id":"a","value":null,"metrics":{"x":1.0}}\n'
     assert json.loads(line)["metrics"] == {"x": 1.0}
+
+
+def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.damaged() == []
+    store.add({"id": "a"})
+    store.add_context("environment", {"a": 1})
+    assert store.damaged() == []
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"id": "b"\n[1]\n{"key": 1}\n')
+    (told,) = store.damaged()
+    assert "runs.jsonl: 3 lines cannot be read (line 2)" in told
+    with (tmp_path / "context.jsonl").open("a") as file:
+        file.write("{")
+    assert "context.jsonl: a line cannot be read (line 2)" in store.damaged()[1]

@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from pamt_lightning.experiments.analysis import Analysis, analyse
 from pamt_lightning.experiments.outcome import Cell, Outcome
 from pamt_lightning.experiments.statistics import summarize
@@ -160,7 +162,7 @@ def test_nothing_is_bold_without_a_comparison() -> None:
     for study in (replace(STUDY, reference="MLP"), replace(STUDY, methods=("PAMT",))):
         table = results_table(analyse(study, outcomes(study)))
         assert not any(entry.strong for _, entries in table.rows for entry in entries)
-        assert sections(analyse(study, outcomes(study)))[0].notes == ()
+        assert not any("Bold" in note for note in sections(analyse(study, outcomes(study)))[0].notes)
     assert "Bold" in sections(small())[0].notes[0]
 
 
@@ -215,3 +217,10 @@ def test_a_family_too_large_for_its_splits_is_told() -> None:
         "With 4 comparisons and 7 splits no adjusted p of the study can be below 0.05, however "
         "large the difference: too few splits."
     )
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(1, False), (2, True), (8, True), (10, False)])
+def test_intervals_of_few_splits_are_said_to_be_too_narrow(count: int, is_told: bool) -> None:
+    study = replace(STUDY, splits=tuple(f"test{number}" for number in range(count)))
+    first, *_ = sections(analyse(study, outcomes(study)))
+    assert any("fewer than 10 splits are too narrow" in note for note in first.notes) == is_told

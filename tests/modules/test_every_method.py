@@ -106,6 +106,24 @@ def test_neither_test_nor_stopping_labels_reach_the_training(name: str, tmp_path
 
 
 @every_method
+def test_test_labels_reach_neither_stopping_nor_a_choice(name: str, tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    index = poisoned.graph.test_index
+    assert index is not None
+    poisoned.graph.y[index] = (poisoned.graph.y[index] + 1) % poisoned.graph.num_classes
+    kept = []
+    for data in (clean, poisoned):
+        torch.manual_seed(0)
+        model, stopping = new(name, data), BestStopping(patience=3)
+        quiet_trainer(tmp_path, 25, stopping).fit(model, datamodule=data)
+        kept.append((model, stopping.best_epoch, stopping.best_acc))
+    (a, *stopped), (b, *otherwise) = kept
+    assert stopped == otherwise
+    for key, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[key]), key
+
+
+@every_method
 def test_one_seed_gives_one_result_and_prediction_is_repeatable(name: str, tmp_path: Path) -> None:
     data = small_data()
     a, b = trained(name, data, tmp_path), trained(name, data, tmp_path)
