@@ -39,6 +39,11 @@ def add_parser(actions: Any, common: argparse.ArgumentParser) -> None:
         "source", metavar="SOURCE", help="a data set by name, or an .npz file or folder of your own"
     )
     parser.add_argument("folder", metavar="FOLDER", help="the store; it must not exist")
+    parser.add_argument(
+        "--scale_features",
+        choices=("l1", "standard", "none"),
+        help="as in `pamt fit`; default l1 for sparse attributes, standard for dense ones",
+    )
     parser.add_argument("--offline", action="store_true", help="never touch the network")
     group = parser.add_argument_group("if SOURCE is `synthetic`")
     for field in fields(SyntheticOptions):
@@ -63,7 +68,8 @@ def convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
     if spec is not None and spec.generated:
         from pamt_lightning.data.synthetic_store import write_synthetic
 
-        write_synthetic(folder, SyntheticOptions(**{**asdict(SyntheticOptions()), **typed}))
+        options = SyntheticOptions(**{**asdict(SyntheticOptions()), **typed})
+        write_synthetic(folder, options, arguments.scale_features)
     else:
         from pamt_lightning.data.download import locate
         from pamt_lightning.data.own import read_own_graph
@@ -74,7 +80,7 @@ def convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
             raw = read_own_graph(source)
         else:
             raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
-        write_store(raw, folder)
+        write_store(raw, folder, scale_features=arguments.scale_features)
     print(f"{folder}: {_described(folder)}")
     return 0
 

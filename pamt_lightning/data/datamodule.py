@@ -313,9 +313,21 @@ class GraphDataModule(pl.LightningDataModule):
         features = reorder_columns(
             raw.features, raw.feature_names, self._expected_columns, self.dataset_name
         )
-        self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
-        features = self._scaling.apply(features)
-        return Graph.from_scipy(features, raw.adjacency, raw.labels, raw.class_names, raw.node_ids)
+        if raw.scaled is None:
+            self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
+            features = self._scaling.apply(features)
+        else:
+            own = Scaling(self.scale_features or raw.scaled.kind, raw.scaled.mean, raw.scaled.std)
+            self._scaling = self._expected_scaling or own
+            features = raw.scaled.rescale(features, self._scaling, self.path or "")
+        return Graph.from_scipy(
+            features,
+            raw.adjacency,
+            raw.labels,
+            raw.class_names,
+            raw.node_ids,
+            mapped=raw.mapped and self.structure_noise is None,
+        )
 
     def _make_split(self, graph: Graph) -> Split:
         labels, ids = graph.y.numpy(), np.asarray(graph.node_ids)

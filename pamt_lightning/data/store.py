@@ -8,8 +8,10 @@ file                         content
 ``adjacency_indptr.npy``     ``[n + 1]`` and ``[2m]``, CSR of the undirected graph: both directions
 ``adjacency_indices.npy``    of each edge, rows sorted, no duplicates, no self-loops
 ``labels.npy``               ``[n]`` int32, -1 where the class is unknown
-``features.npy``             ``[n, d]`` float32; or, if they are sparse,
+``features.npy``             ``[n, d]`` float32, scaled as the header says; or, if they are sparse,
 ``features_indptr.npy``, …   CSR: ``features_indptr``, ``features_indices``, ``features_data``
+``features_mean.npy``, …     of columns that were scaled to mean 0 and deviation 1, with
+                             ``features_std``: what they had been, ``[d]`` float64
 ``node_ids.npy``             optional, ``[n]`` integers or texts; else 0, 1, …
 ``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
 ===========================  =======================================================================
@@ -31,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from pamt_lightning.data.features import Scaling
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError
 
@@ -56,7 +59,7 @@ class GraphStore:
     Attributes:
         folder: Where it is.
         header: The content of ``graph.json``.
-        arrays: The arrays by name, mapped read-only.
+        arrays: The arrays by name, mapped; what is written into them never reaches the disk.
     """
 
     folder: Path
@@ -110,6 +113,8 @@ class GraphStore:
 
     def raw(self) -> RawGraph:
         """The graph, its attributes still on disk."""
+        mean, std = (self.arrays.get(f"features_{name}") for name in ("mean", "std"))
+        kind: Any = self.header["scaling"]
         ids = self.arrays.get("node_ids")
         parts = {part: self.arrays.get(f"{part}_index") for part in SPLIT_PARTS}
         return RawGraph(
@@ -120,6 +125,8 @@ class GraphStore:
             class_names=tuple(self.header["class_names"]),
             hashes=self.hashes,
             feature_names=tuple(self.header["feature_names"]),
+            scaled=Scaling(kind, *(None if m is None else np.array(m) for m in (mean, std))),
+            mapped=True,
             given_splits={
                 part: index.astype(np.int64) for part, index in parts.items() if index is not None
             },
@@ -191,7 +198,7 @@ def _read_header(path: Path) -> dict[str, Any]:
             "Use the program that wrote it, or convert the graph anew."
         )
     kinds = {"num_nodes": int, "num_features": int, "class_names": list, "feature_names": list}
-    for name, kind in {**kinds, "arrays": dict}.items():
+    for name, kind in {**kinds, "scaling": str, "arrays": dict}.items():
         if not isinstance(header.get(name), kind):
             raise InputError(f"{path} has no valid `{name}`. Convert the graph anew.")
     return header
@@ -200,7 +207,7 @@ def _read_header(path: Path) -> dict[str, Any]:
 def _mapped(folder: Path, name: str, facts: Any) -> Array:
     path = folder / f"{name}.npy"
     try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Array = np.load(path, mmap_mode="c", allow_pickle=False)
         dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
         str(facts["sha256"])
     except FileNotFoundError:

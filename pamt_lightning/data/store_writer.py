@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from pamt_lightning.data.features import ScaleName, Scaling, l1_normalize
 from pamt_lightning.data.npy_stream import NpyStream
 from pamt_lightning.data.own_common import fits_float32
 from pamt_lightning.data.raw import RawGraph
@@ -38,13 +39,15 @@ class GraphStoreWriter:
     ...         writer.add_edges(sources, targets)
 
     Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
-    dense or all sparse, as the first block is.
+    dense or all sparse, as the first block is, and are written scaled.
 
     Args:
         folder: The store; it must not exist.
         num_features: Number of attributes d.
         class_names: Names of class 0, 1, …
         feature_names: Names of the attributes, if they have any.
+        scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
+            for sparse attributes and ``standard`` for dense ones.
         block: Directed edges that are sorted in memory at once.
     """
 
@@ -55,6 +58,7 @@ class GraphStoreWriter:
         class_names: Sequence[str],
         feature_names: Sequence[str] = (),
         *,
+        scale_features: ScaleName | None = None,
         block: int = BLOCK,
     ) -> None:
         self.folder = Path(folder)
@@ -70,6 +74,8 @@ class GraphStoreWriter:
                 f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
             )
         self._block = block
+        self._scaling = scale_features
+        self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
         self._split: dict[str, Array] = {}
@@ -185,12 +191,23 @@ class GraphStoreWriter:
         values = np.asarray(features) if matrix is None else matrix.data
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
             raise InputError(f"`features` of {where} must be finite numbers, got others.")
+        self._scaling = self._scaling or ("standard" if matrix is None else "l1")
         if matrix is None:
+            if self._scaling == "standard":
+                self._moments.add(values)
+            elif self._scaling == "l1":
+                values = l1_normalize(values.astype(np.float32))
             self._stream("features", np.float32, self.num_features).append(values)
             return
+        if self._scaling == "standard":
+            raise InputError(
+                "`scale_features`='standard' would fill sparse attributes up: use l1 or none."
+            )
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
+        if self._scaling == "l1":
+            matrix = l1_normalize(matrix.astype(np.float32))
         data = self._stream("features_data", np.float32)
         indptr = self._stream("features_indptr", np.int64)
         if indptr.num_rows == 0:
@@ -224,18 +241,34 @@ class GraphStoreWriter:
             if index.size and not 0 <= index.min() <= index.max() < self.num_nodes:
                 raise InputError(f"the split's part {name!r} must hold node positions.")
             self._stream(f"{name}_index", np.int64).append(index)
+        self._standardize(part)
         shutil.rmtree(part / _SORTED)
         arrays = {name: stream.close() for name, stream in sorted(self._streams.items())}
         header = {
             **{"format": FORMAT, "version": VERSION, "num_nodes": self.num_nodes},
             **{"num_edges": arrays["adjacency_indices"]["shape"][0] // 2},
             **{"num_features": self.num_features, "class_names": self.class_names},
-            **{"feature_names": self.feature_names, "arrays": arrays},
+            **{"feature_names": self.feature_names, "scaling": self._scaling, "arrays": arrays},
         }
         text = json.dumps(header, indent=1, ensure_ascii=False)
         (part / HEADER).write_text(text, encoding="utf-8")
         os.chmod(part, 0o777 & ~_umask())
         os.rename(part, self.folder)
+
+    def _standardize(self, part: Path) -> None:
+        """Give each column of dense attributes mean 0 and deviation 1, now that both are known."""
+        if self._scaling != "standard":
+            return
+        path, measured = part / "features.npy", part / _SORTED / "measured.npy"
+        self._streams.pop("features").close()
+        path.rename(measured)
+        scaling = Scaling("standard", self._moments.mean, self._moments.std)
+        rows = np.load(measured, mmap_mode="r")
+        scaled = self._stream("features", np.float32, self.num_features)
+        for start in range(0, self.num_nodes, _ROWS_AT_ONCE):
+            scaled.append(scaling.apply(rows[start : start + _ROWS_AT_ONCE]))
+        for name in ("mean", "std"):
+            self._stream(f"features_{name}", np.float64).append(getattr(self._moments, name))
 
     @staticmethod
     def _check_ids(ids: Array) -> None:
@@ -247,13 +280,58 @@ class GraphStoreWriter:
             raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")
 
 
-def write_store(raw: RawGraph, folder: str | Path, *, block: int = BLOCK) -> None:
-    """Write a graph that is in memory as a store."""
+class Moments:
+    """Mean and deviation of columns, of rows that come in blocks (Chan et al. 1983).
+
+    Args:
+        num_columns: Number of columns.
+    """
+
+    def __init__(self, num_columns: int) -> None:
+        self._count = 0
+        self.mean = np.zeros(num_columns)
+        self._squares = np.zeros(num_columns)  # of the distances from the mean
+
+    def add(self, rows: Array) -> None:
+        """Add rows ``[m, columns]``."""
+        if not len(rows):
+            return
+        mean = rows.mean(axis=0, dtype=np.float64)
+        step, total = mean - self.mean, self._count + len(rows)
+        self._squares += np.square(rows - mean).sum(axis=0)
+        self._squares += step**2 * self._count * len(rows) / total
+        self.mean = self.mean + step * len(rows) / total
+        self._count = total
+
+    @property
+    def std(self) -> npt.NDArray[np.float64]:
+        """The deviation; 1 where a column is constant, as in `Scaling`."""
+        std = np.sqrt(self._squares / max(1, self._count))
+        return np.where(std > 0, std, 1.0)
+
+
+def write_store(
+    raw: RawGraph,
+    folder: str | Path,
+    *,
+    scale_features: ScaleName | None = None,
+    block: int = BLOCK,
+) -> None:
+    """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
+    if raw.scaled is not None:
+        raise InputError("this graph is a store already: copy its folder.")
     num_features = int(raw.features.shape[1])
     ids: Array | None = np.asarray(raw.node_ids)
     if ids is not None and np.array_equal(ids, np.arange(raw.num_nodes)):
         ids = None
-    writer = GraphStoreWriter(folder, num_features, raw.class_names, raw.feature_names, block=block)
+    writer = GraphStoreWriter(
+        folder,
+        num_features,
+        raw.class_names,
+        raw.feature_names,
+        scale_features=scale_features,
+        block=block,
+    )
     with writer:
         for start in range(0, raw.num_nodes, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)

@@ -7,6 +7,7 @@ from pathlib import Path
 import scipy.sparse as sp
 from tqdm import tqdm
 
+from pamt_lightning.data.features import ScaleName
 from pamt_lightning.data.own_common import MAX_SPARSE_DENSITY
 from pamt_lightning.data.store_writer import GraphStoreWriter
 from pamt_lightning.data.synthetic import BlockModel
@@ -16,7 +17,9 @@ _NODES_AT_ONCE = 1 << 18
 _EDGES_AT_ONCE = 1 << 22
 
 
-def write_synthetic(folder: str | Path, options: SyntheticOptions) -> None:
+def write_synthetic(
+    folder: str | Path, options: SyntheticOptions, scale_features: ScaleName | None = None
+) -> None:
     """Draw a graph of the model of `synthetic_graph` into a store.
 
     What is held in memory is some 40 bytes per node, and a block of edges and attributes. It is not
@@ -26,11 +29,15 @@ def write_synthetic(folder: str | Path, options: SyntheticOptions) -> None:
     Args:
         folder: The store; it must not exist.
         options: Parameters of the model.
+        scale_features: As in `GraphStoreWriter`.
     """
     model = BlockModel(options)
     num_edges = model.num_inside + model.num_across
     bar = tqdm(total=options.num_nodes + num_edges, desc="drawing", disable=None, unit_scale=True)
-    with bar, GraphStoreWriter(folder, options.num_features, model.class_names) as writer:
+    writer = GraphStoreWriter(
+        folder, options.num_features, model.class_names, scale_features=scale_features
+    )
+    with bar, writer:
         is_sparse = True
         for start in range(0, options.num_nodes, _NODES_AT_ONCE):
             labels = model.labels[start : start + _NODES_AT_ONCE]

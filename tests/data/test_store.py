@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pamt_lightning.data.features import ScaleName, Scaling
 from pamt_lightning.data.npy_stream import NpyStream
 from pamt_lightning.data.raw import RawGraph, simple_graph
 from pamt_lightning.data.store import HEADER, GraphStore, is_store, sha256_of_array
@@ -42,7 +43,7 @@ def assert_same(found: RawGraph, expected: RawGraph) -> None:
 def test_a_graph_comes_back_whatever_is_sorted_at_once(
     raw: RawGraph, block: int, tmp_path: Path
 ) -> None:
-    write_store(raw, tmp_path / "store", block=block)
+    write_store(raw, tmp_path / "store", scale_features="none", block=block)
     store = GraphStore.open(tmp_path / "store")
     store.verify()
     assert_same(store.raw(), raw)
@@ -60,7 +61,7 @@ def test_ids_names_and_split_come_back(tmp_path: Path) -> None:
         feature_names=("x", "y"),
         given_splits={"train": np.array([0]), "val": np.array([2]), "test": np.array([], int)},
     )
-    write_store(raw, tmp_path / "store")
+    write_store(raw, tmp_path / "store", scale_features="none")
     found = GraphStore.open(tmp_path / "store").raw()
     assert_same(found, raw)
     assert {part: list(index) for part, index in found.given_splits.items()} == {
@@ -95,8 +96,55 @@ def test_attributes_stay_on_disk(tmp_path: Path) -> None:
             assert data is not None, name
 
 
+@pytest.mark.parametrize("kind", ["l1", "none"])
+@pytest.mark.parametrize("raw", [RAW, dense(RAW)], ids=["sparse", "dense"])
+def test_attributes_are_written_scaled(raw: RawGraph, kind: ScaleName, tmp_path: Path) -> None:
+    write_store(raw, tmp_path / "store", scale_features=kind)
+    found = GraphStore.open(tmp_path / "store").raw()
+    assert_same(found, replace(raw, features=Scaling(kind).apply(raw.features)))
+    assert found.scaled is not None
+    assert (found.scaled.kind, found.mapped) == (kind, True)
+
+
+def test_by_default_words_get_length_one_and_measurements_are_standardised(tmp_path: Path) -> None:
+    write_store(RAW, tmp_path / "words")
+    assert GraphStore.open(tmp_path / "words").header["scaling"] == "l1"
+    random = np.random.default_rng(0)
+    values = (random.standard_normal((200, 30)) * 7 + 1e4).astype(np.float32)
+    values[:, 3] = 5  # constant
+    raw = replace(RAW, features=values)
+    writer = GraphStoreWriter(tmp_path / "numbers", 30, RAW.class_names)
+    with writer:  # in blocks of several sizes, one of them empty
+        for rows in np.split(np.arange(200), [1, 50, 50, 51]):
+            writer.add_nodes(values[rows], RAW.labels[rows])
+        upper = sp.coo_array(RAW.adjacency)
+        writer.add_edges(upper.row, upper.col)
+    found = GraphStore.open(tmp_path / "numbers").raw()
+    expected = Scaling.of(values)
+    assert found.scaled is not None
+    for name in ("mean", "std"):
+        np.testing.assert_allclose(getattr(found.scaled, name), getattr(expected, name), rtol=1e-9)
+    np.testing.assert_allclose(found.features, expected.apply(values), atol=1e-5)
+    again = found.scaled.rescale(found.features, Scaling("standard", *unit(30)), "x")
+    np.testing.assert_allclose(again, raw.features, rtol=1e-5)
+    assert found.scaled.rescale(found.features, found.scaled, "x") is found.features
+    with pytest.raises(InputError, match="convert the graph again, with --scale_features l1"):
+        found.scaled.rescale(found.features, Scaling("l1"), "x")
+
+
+def unit(columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation that change nothing."""
+    return np.zeros(columns), np.ones(columns)
+
+
+def test_sparse_attributes_cannot_be_standardised(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="would fill sparse attributes up"):
+        write_store(RAW, tmp_path / "store", scale_features="standard")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_files_are_plain_numpy(tmp_path: Path) -> None:
-    write_store(dense(RAW), tmp_path / "store")
+    write_store(dense(RAW), tmp_path / "store", scale_features="none")
     features = np.load(tmp_path / "store" / "features.npy", allow_pickle=False)
     np.testing.assert_array_equal(features, RAW.features.toarray())
     header = json.loads((tmp_path / "store" / HEADER).read_text(encoding="utf-8"))
