@@ -335,7 +335,7 @@ def test_a_run_folder_in_use_is_not_overwritten(
         (["--model", "GATT"], "there is no method 'GATT'. Did you mean 'GAT'?"),
         (["--trainer.max_epoch", "3"], "Did you mean 'max_epochs'?"),
         (["--model.lr", "-1"], "`lr` must lie in [0.0, inf), got -1.0."),
-        (["--model.lr", "fast"], "Got value: fast"),
+        (["--model.lr", "fast"], "lr: expected a float, got fast"),
         (["--data.split", "half"], "Literal['ppnp', 'random', 'given'] (got half)"),
         (["--data.dataset", "coraml"], "Did you mean cora_ml?"),
         (["--data.path", "nowhere"], "nowhere"),

@@ -31,7 +31,8 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
                 )
             return tuple(f"{kind}{number}" for number in range(count))
         # A comma at the end makes a list of one.
-        value = re.split(r"\s*,\s*|\s+", re.sub(r",$", "", value.strip()))
+        typed = re.sub(r",$", "", value.strip())
+        value = re.split(r"\s*,\s*|\s+", typed) if typed else []
     listed = [value] if isinstance(value, int) else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")

@@ -162,9 +162,8 @@ def test_nothing_is_bold_without_a_comparison() -> None:
     for study in (replace(STUDY, reference="MLP"), replace(STUDY, methods=("PAMT",))):
         table = results_table(analyse(study, outcomes(study)))
         assert not any(entry.strong for _, entries in table.rows for entry in entries)
-        assert not any(
-            "Bold" in note for note in sections(analyse(study, outcomes(study)))[0].notes
-        )
+        notes = sections(analyse(study, outcomes(study)))[0].notes
+        assert not any("Bold" in note for note in notes)
     assert "Bold" in sections(small())[0].notes[0]
 
 

@@ -628,7 +628,7 @@ def test_tune_refuses_what_a_search_sets_itself_or_would_overrule(
             {"space": {"model.lr": [0.01, 0.1], "model.representation": ["cosine", "cosin"]}},
             "cosin",
         ),
-        ({"space": {"model.lr": [0.01, 0.1, 0.2, "fast"]}}, "Got value: fast"),
+        ({"space": {"model.lr": [0.01, 0.1, 0.2, "fast"]}}, "lr: expected a float, got fast"),
     ],
 )
 def test_a_misspelt_option_is_told_before_anything_is_stored(
