@@ -187,8 +187,8 @@ class GraphStoreWriter:
         sparse = sp.issparse(features)
         if self.num_nodes and sparse != ("features_data" in self._streams):
             raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
-        matrix = sp.csr_array(features) if sparse else None
-        values = np.asarray(features) if matrix is None else matrix.data
+        matrix: Any = sp.csr_array(features) if sparse else None
+        values: Any = np.asarray(features) if matrix is None else matrix.data
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
             raise InputError(f"`features` of {where} must be finite numbers, got others.")
         self._scaling = self._scaling or ("standard" if matrix is None else "l1")
@@ -266,7 +266,8 @@ class GraphStoreWriter:
         rows = np.load(measured, mmap_mode="r")
         scaled = self._stream("features", np.float32, self.num_features)
         for start in range(0, self.num_nodes, _ROWS_AT_ONCE):
-            scaled.append(scaling.apply(rows[start : start + _ROWS_AT_ONCE]))
+            block: Any = scaling.apply(rows[start : start + _ROWS_AT_ONCE])
+            scaled.append(block)
         for name in ("mean", "std"):
             self._stream(f"features_{name}", np.float64).append(getattr(self._moments, name))
 

@@ -269,8 +269,9 @@ class PAMTModule(SoftLabelModule):
         if not self.mask:
             return data.adj_norm
         h = self._representation(logits)
-        adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor)
-        return renormalize_mask(adj_mask, self.mask_normalization)
+        share = data.share
+        adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor, first=share.first)
+        return renormalize_mask(adj_mask, self.mask_normalization, share)
 
     # The method --------------------------------------------------------------------------------
 
@@ -305,4 +306,4 @@ class PAMTModule(SoftLabelModule):
         if way == "network":
             return torch.softmax(logits, dim=-1)
         adj = data.adj_norm if way == "structure" else self._mask_of(logits, data)
-        return self.propagated_prediction(logits, adj)
+        return self.propagated_prediction(logits, adj, data)

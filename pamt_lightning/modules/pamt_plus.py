@@ -213,5 +213,5 @@ class PAMTPlusModule(PAMTModule):
 
     def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
         if way == "trusted":
-            return self.propagated_prediction(logits, self.trusted(data).adj_norm)
+            return self.propagated_prediction(logits, self.trusted(data).adj_norm, data)
         return super()._predict_by(way, logits, data)

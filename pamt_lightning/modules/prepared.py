@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.functional import normalize_adjacency
+from pamt_lightning.functional import RowShare, normalize_adjacency
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import SparseFeatures, take_rows
 
@@ -21,24 +21,36 @@ class Prepared:
 
     Attributes:
         graph: The graph.
-        x: Attributes of all nodes, as a network takes them; of a graph store, still on disk.
-        adj_norm: Â.
+        x: Attributes of the nodes of this process, as a network takes them; of a graph store, still
+            on disk.
+        adj_norm: Rows of Â of this process.
+        share: The nodes of this process: all, unless several work together.
         batch_size: Nodes that a network is given at once; none: all of them.
     """
 
     graph: Graph
     x: Tensor | SparseFeatures
     adj_norm: Tensor
+    share: RowShare
     batch_size: int | None = None
 
     @classmethod
     def from_graph(
-        cls, graph: Graph, dtype: torch.dtype, batch_size: int | None = None
+        cls,
+        graph: Graph,
+        dtype: torch.dtype,
+        batch_size: int | None = None,
+        share: RowShare | None = None,
     ) -> Prepared:
-        """Normalise the adjacency."""
-        sparse = graph.x.layout == torch.sparse_csr
-        x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
-        return cls(graph, x, normalize_adjacency(graph.adjacency.to(dtype)), batch_size)
+        """Normalise the adjacency; of the attributes, take those of this process."""
+        share = share or RowShare.of(graph.num_nodes)
+        adj_norm = normalize_adjacency(graph.adjacency.to(dtype), share)
+        return cls(graph, _features(graph, share.rows, dtype), adj_norm, share, batch_size)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return self.graph.num_nodes
 
     def outputs(self, network: Callable[[Tensor | SparseFeatures], Tensor]) -> Tensor:
         """The output of a network for every node, ``batch_size`` of them at a time.
@@ -49,9 +61,9 @@ class Prepared:
         Returns:
             Shape ``[N, C]``.
         """
-        count, size = self.graph.num_nodes, self.batch_size
+        count, size = self.x.shape[0], self.batch_size
         if size is None or size >= count:
-            return network(self.x)
+            return self.share.gather(network(self.x))
         found: Tensor | None = None
         for start in range(0, count, size):
             part = network(take_rows(self.x, slice(start, start + size)))
@@ -59,7 +71,16 @@ class Prepared:
                 found = part.new_empty(count, part.shape[1])
             found[start : start + size] = part
         assert found is not None
-        return found
+        return self.share.gather(found)
+
+    def batch(self, nodes: Tensor) -> tuple[Tensor | SparseFeatures, Tensor]:
+        """Those of some nodes that are of this process: their attributes, and their positions.
+
+        Args:
+            nodes: Positions in the whole graph, ascending.
+        """
+        own, _ = self.share.part_of(nodes)
+        return take_rows(self.x, own - self.share.first), own
 
     @property
     def train_index(self) -> Tensor:
@@ -71,8 +92,8 @@ class Prepared:
 
     @cached_property
     def train_x(self) -> Tensor | SparseFeatures:
-        """Attributes of the labelled nodes alone."""
-        return take_rows(self.x, self.train_index)
+        """Attributes of the labelled nodes alone, in every process."""
+        return _features(self.graph, self.train_index, self.dtype)
 
     @cached_property
     def train_y(self) -> Tensor:
@@ -83,6 +104,15 @@ class Prepared:
     def dtype(self) -> torch.dtype:
         """Floating type of everything computed from the graph."""
         return self.adj_norm.dtype
+
+
+def _features(graph: Graph, nodes: Tensor | slice, dtype: torch.dtype) -> Tensor | SparseFeatures:
+    sparse = graph.x.layout == torch.sparse_csr
+    x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x
+    if isinstance(nodes, slice) and nodes == slice(0, graph.num_nodes):
+        return x.to(dtype) if isinstance(x, Tensor) else x  # no copy, so the transpose is kept
+    rows = take_rows(x, nodes)
+    return rows.to(dtype) if isinstance(rows, Tensor) else rows
 
 
 @dataclass(frozen=True, eq=False)

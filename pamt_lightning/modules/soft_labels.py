@@ -21,7 +21,7 @@ from pamt_lightning.modules.base import (
     require_range,
 )
 from pamt_lightning.modules.prepared import Prediction, Prepared
-from pamt_lightning.nn import MLP, take_rows
+from pamt_lightning.nn import MLP
 
 StoppingLoss = Literal["nll", "soft"]
 
@@ -76,7 +76,7 @@ class SoftLabelModule(NodeClassificationModule):
 
     def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
         """Class probabilities out of f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
-        return self.propagated_prediction(logits, data.adj_norm)
+        return self.propagated_prediction(logits, data.adj_norm, data)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -108,6 +108,7 @@ class SoftLabelModule(NodeClassificationModule):
             num_steps=self.num_steps,
             alpha=self.alpha,
             reset=self.reset_labelled,
+            share=data.share,
         )
 
     # The method --------------------------------------------------------------------------------
@@ -127,11 +128,14 @@ class SoftLabelModule(NodeClassificationModule):
         if labels is None:
             raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
         scale = self.loss_weight
+        scale *= data.share.world_size  # DDP takes the mean of the processes' gradients
         if nodes is None:
             logits: Tensor = net(data.x)
+            labels = labels[data.share.rows]
         else:
-            logits, labels = net(take_rows(data.x, nodes)), labels[nodes]
-            scale *= data.graph.num_nodes / len(nodes)
+            features, own = data.batch(nodes)
+            logits, labels = net(features), labels[own]
+            scale *= data.num_nodes / len(nodes)
         gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
         return scale * soft_cross_entropy(logits, labels, weights)
@@ -145,10 +149,10 @@ class SoftLabelModule(NodeClassificationModule):
         logits = data.outputs(self.net)
         return Prediction(self.predict_from(logits, data), logits)
 
-    def propagated_prediction(self, logits: Tensor, adj: Tensor) -> Tensor:
+    def propagated_prediction(self, logits: Tensor, adj: Tensor, data: Prepared) -> Tensor:
         """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""
         probs = torch.softmax(logits, dim=-1)
-        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha)
+        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha, share=data.share)
         return probs / probs.sum(1, keepdim=True)
 
     def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
@@ -170,6 +174,7 @@ class SoftLabelModule(NodeClassificationModule):
                 num_steps=self.num_steps,
                 alpha=self.alpha,
                 reset=True,
+                share=data.share,
             )
             self._stopping_labels = (data, labels)
         return self._stopping_labels[1]

@@ -12,7 +12,7 @@ import torch
 import pamt_lightning
 from pamt_lightning import Graph, GraphDataModule
 from pamt_lightning.callbacks import BestStopping
-from pamt_lightning.data.synthetic import SyntheticOptions
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.modules.base import NodeClassificationModule
 from tests.modules.helpers import OneGraph, quiet_trainer, small_data
