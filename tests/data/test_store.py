@@ -26,7 +26,8 @@ def dense(raw: RawGraph) -> RawGraph:
 
 
 def as_array(features: Any) -> np.ndarray:
-    return features.toarray() if sp.issparse(features) else features
+    dense: np.ndarray = features.toarray() if hasattr(features, "toarray") else features
+    return dense
 
 
 def assert_same(found: RawGraph, expected: RawGraph) -> None:
