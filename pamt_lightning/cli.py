@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.cli import LightningArgumentParser
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
 
 from pamt_lightning.callbacks import EpochBar, TensorBoardMonitor
 from pamt_lightning.callbacks.stopping import BEST, LAST
@@ -38,6 +40,8 @@ from pamt_lightning.runs import (
     run_name,
     write_whole,
 )
+
+_RUN_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes of a run where the first one writes
 
 
 class PamtCLI(ParsedCLI):
@@ -149,6 +153,7 @@ class PamtCLI(ParsedCLI):
         kwargs["callbacks"] = callbacks
         if self.command == "fit" and not config.fast_dev_run:
             self._choose_run_folder(Path(config.default_root_dir or "."))
+            os.environ[_RUN_FOLDER] = str(Path(self.run_folder or ".").absolute())
             if config.logger in (None, True):
                 kwargs["logger"] = self._tensorboard_logger()
             self._get(self.config_init, "stopping").dirpath = str(self.run_folder)
@@ -157,7 +162,7 @@ class PamtCLI(ParsedCLI):
         return super().instantiate_trainer(**kwargs)
 
     def _choose_run_folder(self, root: Path) -> None:
-        given = self._get(self.config, "run_dir")
+        given = self._get(self.config, "run_dir") or self._folder_of_first_process()
         named = self._get(self.config, "ckpt_path")
         if self.checkpoint_path is not None:
             self.run_folder = Path(given) if given else self.checkpoint_path.parent
@@ -189,6 +194,14 @@ class PamtCLI(ParsedCLI):
             )
             done = self.checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
             print(f"Going on after epoch {done} of {self.checkpoint_path}.", file=sys.stderr)
+
+    def _folder_of_first_process(self) -> str | None:
+        """Where the first process of this run writes to, if this is another one of them."""
+        if rank_zero_only.rank == 0:
+            return None
+        if _RUN_FOLDER not in os.environ:  # torchrun and SLURM start all of them at once
+            raise InputError("a run of several processes needs a folder: give --run_dir.")
+        return os.environ[_RUN_FOLDER]
 
     def _resume_from(self, folder: Path | None) -> None:
         if folder is None:

@@ -20,6 +20,7 @@ from torchmetrics.functional.classification import (
 )
 
 from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.functional import RowShare
 from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
@@ -94,10 +95,14 @@ class NodeClassificationModule(pl.LightningModule):
         self._epoch_losses: list[Tensor] = []
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
         self._prepared: Prepared | None = None
+        self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
 
     predicts_from_labels = False
     """Whether a prediction needs the labels of training nodes, not just a trained network."""
+
+    works_in_shares = False
+    """Whether several processes can divide the nodes among them."""
 
     @property
     def method(self) -> str:
@@ -155,11 +160,19 @@ class NodeClassificationModule(pl.LightningModule):
                 "`trainer.precision` must be 32-true or 64-true (sparse products know no others), "
                 f"got {self.trainer.precision}."
             )
+        if self.trainer.world_size > 1 and not self.works_in_shares:
+            raise InputError(
+                f"{self.method} works in one process: leave `trainer.devices`, "
+                "`trainer.num_nodes` and `trainer.strategy` out. PTS, PTD, PTA and PAMT can share "
+                "the nodes among several."
+            )
 
     # Steps -------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
         """A new training, also of a module that was trained before, starts anew."""
+        # The same in all processes, and in one as in several: Lightning seeds the latter again.
+        torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
         if self.trainer.ckpt_path is None:
             self._restored_rng = None
 
@@ -173,6 +186,12 @@ class NodeClassificationModule(pl.LightningModule):
             )
         return self.prepare(datamodule.graph_on(self.device))
 
+    def _share(self, graph: Graph) -> RowShare:
+        trainer = self._trainer
+        if trainer is None:
+            return RowShare.of(graph.num_nodes)
+        return RowShare.of(graph.num_nodes, trainer.global_rank, trainer.world_size)
+
     def _batch_size(self) -> int | None:
         datamodule: Any = getattr(self._trainer, "datamodule", None)
         size: int | None = getattr(datamodule, "batch_size", None)
@@ -185,7 +204,9 @@ class NodeClassificationModule(pl.LightningModule):
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
                 dtype: Any = self.dtype
-                data = self._prepared = Prepared.from_graph(graph, dtype, self._batch_size())
+                share = self._share(graph)
+                data = Prepared.from_graph(graph, dtype, self._batch_size(), share)
+                self._prepared = data
         return data
 
     def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
@@ -196,7 +217,9 @@ class NodeClassificationModule(pl.LightningModule):
             loss = self.training_loss(self.prepare(batch))
         self._epoch_losses = [*(self._epoch_losses if batch_idx else []), loss.detach()]
         if batch_idx + 1 == self.trainer.num_training_batches:
-            self.last_loss = torch.stack(self._epoch_losses).mean()
+            self.last_loss = self.trainer.strategy.reduce(
+                torch.stack(self._epoch_losses).mean(), reduce_op="mean"
+            )
             if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
                 self._log_now({"train_loss": self.last_loss})
         return loss

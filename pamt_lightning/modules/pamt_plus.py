@@ -99,6 +99,8 @@ class PAMTPlusModule(PAMTModule):
         self.random_share: float | None = None
         self._trusted_data: tuple[Prepared, Prepared] | None = None
 
+    works_in_shares = False  # trust in edges looks at all of them at once
+
     @property
     def method(self) -> str:
         """``PAMT_plus``: never to be mistaken for the paper's method."""

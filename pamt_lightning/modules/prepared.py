@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -73,14 +73,21 @@ class Prepared:
         assert found is not None
         return self.share.gather(found)
 
-    def batch(self, nodes: Tensor) -> tuple[Tensor | SparseFeatures, Tensor]:
-        """Those of some nodes that are of this process: their attributes, and their positions.
+    def batch(self, nodes: Tensor) -> tuple[Tensor | SparseFeatures, Tensor, int]:
+        """Those of some nodes that are of this process.
 
         Args:
             nodes: Positions in the whole graph, ascending.
+
+        Returns:
+            Their attributes, their positions, and how many of the nodes stand before them.
         """
-        own, _ = self.share.part_of(nodes)
-        return take_rows(self.x, own - self.share.first), own
+        own, before = self.share.part_of(nodes)
+        features = take_rows(self.x, own - self.share.first)
+        if isinstance(features, SparseFeatures) and before:
+            degrees = self.graph.x.crow_indices().diff()
+            features = replace(features, first_entry=int(degrees[nodes[:before]].sum()))
+        return features, own, before
 
     @property
     def train_index(self) -> Tensor:

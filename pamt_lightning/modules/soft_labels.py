@@ -29,6 +29,10 @@ StoppingLoss = Literal["nll", "soft"]
 class SoftLabelModule(NodeClassificationModule):
     """An MLP trained on soft labels over all nodes; its prediction is propagated in turn.
 
+    The MLP looks at one node at a time, so a step may be on some nodes, and several processes may
+    share the nodes: soft labels and predictions ``[N, C]`` are in each of them, attributes and
+    edges only those of its own nodes.
+
     A method says what its soft labels are (`make_soft_labels`) and how far each counts (`gamma`).
     The arguments are those of `PTSModule`.
     """
@@ -63,6 +67,8 @@ class SoftLabelModule(NodeClassificationModule):
         # Plain attributes, not buffers: their length is the graph's, not the model's.
         self.soft_labels: Tensor | None = None
         self._stopping_labels: tuple[Prepared, Tensor] | None = None
+
+    works_in_shares = True
 
     # What a method may say ---------------------------------------------------------------------
 
@@ -130,11 +136,11 @@ class SoftLabelModule(NodeClassificationModule):
         scale = self.loss_weight
         scale *= data.share.world_size  # DDP takes the mean of the processes' gradients
         if nodes is None:
-            logits: Tensor = net(data.x)
+            logits: Tensor = net(data.x, data.share.first)
             labels = labels[data.share.rows]
         else:
-            features, own = data.batch(nodes)
-            logits, labels = net(features), labels[own]
+            features, own, before = data.batch(nodes)
+            logits, labels = net(features, before), labels[own]
             scale *= data.num_nodes / len(nodes)
         gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)

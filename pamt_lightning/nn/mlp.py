@@ -50,18 +50,19 @@ class InputLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        """Map attributes ``[N, F]`` to ``[N, D]``."""
+    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
+        """Map attributes ``[N, F]`` to ``[N, D]``; rows before them matter for dropout alone."""
         if isinstance(x, SparseFeatures):
             out = sparse_linear(self._drop_values(x), self.weight)
         else:
-            out = dropout(x, self.dropout, self.training) @ self.weight
+            first = first_row * x.shape[1]
+            out = dropout(x, self.dropout, self.training, first) @ self.weight
         return out if self.bias is None else out + self.bias
 
     def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
         if not self.training or self.dropout == 0.0:
             return x
-        return x.with_values(dropout(x.values, self.dropout, training=True))
+        return x.with_values(dropout(x.values, self.dropout, True, x.first_entry))
 
 
 class MLP(nn.Module):
@@ -90,8 +91,15 @@ class MLP(nn.Module):
         self.input = InputLinear(num_features, hidden_dim, dropout, bias)
         self.output = nn.Linear(hidden_dim, num_classes, bias)
 
-    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        """Logits ``[N, C]`` of attributes ``[N, F]``."""
-        hidden = torch.relu(self.input(x))
-        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training))
+    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
+        """Logits ``[N, C]`` of attributes ``[N, F]``.
+
+        Args:
+            x: The attributes.
+            first_row: How many rows stand before them, if these are a part of a larger whole: see
+                `dropout`.
+        """
+        hidden = torch.relu(self.input(x, first_row))
+        first = first_row * hidden.shape[1]
+        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training, first))
         return logits

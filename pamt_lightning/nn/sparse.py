@@ -46,10 +46,12 @@ class SparseFeatures:
     Attributes:
         pattern: Where the stored entries are; shared by all features with the same entries.
         values: The stored entries, shape ``[nnz]``.
+        first_entry: How many entries stand before them, if these are rows of a larger whole.
     """
 
     pattern: CsrPattern
     values: Tensor
+    first_entry: int = 0
 
     @classmethod
     def from_csr(cls, x: Tensor, dtype: torch.dtype | None = None) -> SparseFeatures:
@@ -88,7 +90,7 @@ class SparseFeatures:
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same sparsity with other values."""
-        return SparseFeatures(self.pattern, values)
+        return SparseFeatures(self.pattern, values, self.first_entry)
 
     def take_rows(self, nodes: Tensor | slice) -> SparseFeatures:
         """Some rows as a matrix of their own; those of a slice share the memory of this one."""
@@ -103,7 +105,8 @@ class SparseFeatures:
             first_entry = (self.crow[:-1][nodes] - crow[:-1]).repeat_interleave(counts)
             entries = torch.arange(int(crow[-1]), device=crow.device) + first_entry
         pattern = CsrPattern(crow, self.col[entries], self.pattern.num_columns)
-        return SparseFeatures(pattern, self.values[entries])
+        before = entries.start if isinstance(entries, slice) else 0
+        return SparseFeatures(pattern, self.values[entries], before)
 
 
 def take_rows(x: Tensor | SparseFeatures, nodes: Tensor | slice) -> Tensor | SparseFeatures:
