@@ -197,7 +197,7 @@ class PamtCLI(ParsedCLI):
 
     def _folder_of_first_process(self) -> str | None:
         """Where the first process of this run writes to, if this is another one of them."""
-        if rank_zero_only.rank == 0:
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
             return None
         if _RUN_FOLDER not in os.environ:  # torchrun and SLURM start all of them at once
             raise InputError("a run of several processes needs a folder: give --run_dir.")
