@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ from pamt_lightning.runs import (
     write_whole,
 )
 
+# What gloo and NCCL say when a process at the other end of a connection is gone.
+_LOST = re.compile(r"closed by peer|reset by peer|Broken pipe|Timed out|remote process exited", re.I)
 _RUN_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes of a run where the first one writes
 
 
@@ -243,12 +246,14 @@ class PamtCLI(ParsedCLI):
         try:
             self.trainer.fit(model, datamodule=datamodule, **kwargs)
         except SystemExit:  # Lightning's answer to Ctrl-C
-            if self.run_folder is not None and (self.run_folder / LAST).is_file():
-                hint = f"Go on with: pamt fit --ckpt_path {self.run_folder}"
-            else:
-                hint = "Nothing was saved yet."
-            print(f"\nInterrupted. {hint}", file=sys.stderr)
+            print(f"\nInterrupted. {self._how_to_go_on()}", file=sys.stderr)
             raise SystemExit(130) from None
+        except RuntimeError as error:
+            if self.trainer.world_size == 1 or not _LOST.search(str(error)):
+                raise
+            raise InputError(
+                f"another process of this run has ended. {self._how_to_go_on()}"
+            ) from None
         if not stopping.best_state and not self.trainer.fast_dev_run:  # type: ignore[attr-defined]
             raise InputError("nothing was trained: `trainer.max_epochs` allows no epoch.")
         self._save_config()
@@ -273,6 +278,11 @@ class PamtCLI(ParsedCLI):
         if self.trainer.is_global_zero and self.leaves_files:
             board = isinstance(self.trainer.logger, TensorBoardLogger)
             print_fit(self.record, datamodule, self.run_folder, board)
+
+    def _how_to_go_on(self) -> str:
+        if self.run_folder is not None and (self.run_folder / LAST).is_file():
+            return f"Go on with: pamt fit --ckpt_path {self.run_folder}"
+        return "Nothing was saved yet."
 
     def _save_config(self) -> None:
         """Save the configuration for a run like this one: anew, in a folder of its own."""
