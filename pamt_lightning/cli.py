@@ -43,7 +43,7 @@ from pamt_lightning.runs import (
 )
 
 # What gloo and NCCL say when a process at the other end of a connection is gone.
-_LOST = re.compile(r"closed by peer|reset by peer|Broken pipe|Timed out|remote process exited", re.I)
+_LOST = re.compile(r"(closed|reset) by peer|broken pipe|timed out|remote process exited", re.I)
 _RUN_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes of a run where the first one writes
 
 

@@ -59,7 +59,7 @@ class RowShare:
         if len(part) < most:
             padded = torch.cat([padded, part.new_zeros(most - len(part), *part.shape[1:])])
         whole = part.new_empty(self.world_size * most, *part.shape[1:])
-        torch.distributed.all_gather_into_tensor(whole, padded)
+        torch.distributed.all_gather(list(whole.split(most)), padded)
         if min(sizes) == most:
             return whole
         return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])

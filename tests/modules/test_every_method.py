@@ -43,7 +43,7 @@ def new(name: str, data: GraphDataModule, **options: Any) -> NodeClassificationM
     class_name, own = METHODS[name]
     pl.seed_everything(0, verbose=False)
     model: NodeClassificationModule = getattr(pamt_lightning, class_name)(
-        data.num_features, data.num_classes, **own, **options
+        data.num_features, data.num_classes, **{**own, **options}
     )
     return model
 
