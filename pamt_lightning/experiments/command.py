@@ -117,7 +117,7 @@ def run_study(argv: Sequence[str]) -> int:
         Finished(study, part, _report(study, part, store, folder / study.name, options.any_code))
         for study, part in zip(chosen, runs, strict=True)
     ]
-    for told in store.damaged():
+    for told in store.damaged() if options.report else ():  # else they were done again
         print(told, file=sys.stderr)
     if options.summary:
         command = shlex.join(["pamt", "study", *argv])

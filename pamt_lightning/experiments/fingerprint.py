@@ -106,39 +106,37 @@ def code_version(class_path: str) -> str:
         raise InputError(f"there is no class {class_path}.") from None
     found: dict[str, str] = {}
     waiting = [home, *_ALWAYS]
-    beside = _folder(home)
     while waiting:
         module = waiting.pop()
         if module not in found:
             tree = _tree(module)
             found[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-            waiting += _imported(module, beside)
+            waiting += _imported(module, home.split(".")[0])
     return digest(found)
 
 
-def _folder(module: str) -> Path | None:
-    """Where the user's top-level module or package lies; none for ours, and for what has no file.
-
-    >>> _folder("pamt_lightning.modules.pamt") is None
-    True
-    """
+def _counts(module: str, own: str) -> bool:
+    """Whether a module is ours, of the package ``own``, or lies beside that in a user's folder."""
     top = module.split(".")[0]
+    if top in (_PACKAGE, own):
+        return True
+    if own == _PACKAGE or top in sys.stdlib_module_names:
+        return False
+    folder = _folder(own)
+    # What is installed lies beside everything else that is.
+    return folder is not None and "-packages" not in folder.name and folder == _folder(top)
+
+
+def _folder(top: str) -> Path | None:
+    """Where a top-level module or package lies; none for what has no file."""
     try:
-        spec = None if top == _PACKAGE else find_spec(top)
+        spec = find_spec(top)
     except ValueError:  # a module that was made by hand has none
         spec = None
     if spec is None or spec.origin is None:
         return None
     path = Path(spec.origin)
     return path.parents[1] if spec.submodule_search_locations else path.parent
-
-
-def _counts(module: str, beside: Path | None) -> bool:
-    """Whether a module is ours, or the user's."""
-    top = module.split(".")[0]
-    if top == _PACKAGE:
-        return True
-    return beside is not None and top not in sys.stdlib_module_names and _folder(top) == beside
 
 
 def _source(module: str) -> str:
@@ -161,17 +159,17 @@ def _tree(module: str) -> ast.Module:
     return tree
 
 
-def _imported(module: str, beside: Path | None) -> list[str]:
+def _imported(module: str, own: str) -> list[str]:
     """The modules of ours and of the user that a module's names come from."""
     spec = find_spec(module)
     package = "" if spec is None else spec.parent or ""
     found = []
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if _counts(alias.name, beside)]
+            found += [alias.name for alias in node.names if _counts(alias.name, own)]
         elif isinstance(node, ast.ImportFrom):
             source = _source_of(node, package)
-            if _counts(source, beside):
+            if _counts(source, own):
                 found += [_home(source, alias.name) for alias in node.names]
     return found
 

@@ -95,8 +95,8 @@ def write_summary(
         command: What was typed.
         any_code: As in `write_reports`.
     """
-    everything = [run for _, runs, _ in finished for run in runs]
-    rows = known_rows(everything, store, any_code=any_code)
+    wanted = [run for _, runs, _ in finished for run in runs]
+    rows = known_rows(wanted, store, any_code=any_code)
     place = os.path.relpath(store.folder, path.parent).replace(os.sep, "/")
     parts = [f"# Results\n\n{_about(finished, rows, store.context(), command, place)}\n"]
     for study, _, text in finished:
@@ -132,11 +132,11 @@ def _about(
     state = f"{'All runs are done' if whole else '**Not all runs are done**'}: {said}."
     if not whole:
         state += " The tables of a study with runs missing are incomplete and will change."
-    wanted = {run.run_id for _, runs, _ in finished for run in runs}
-    if others := sum(bool(rows[run_id].get("other_code")) for run_id in wanted & rows.keys()):
+    wanted = [run for _, runs, _ in finished for run in runs]
+    ids = {run.run_id for run in wanted} & rows.keys()
+    if others := sum(bool(rows[run_id].get("other_code")) for run_id in ids):
         state += f" **Computed by another version of the code: {counted(others, 'run')}.**"
-    everything = [run for _, runs, _ in finished for run in runs]
-    versions = _environment(everything, rows, context)
+    versions = _environment(wanted, rows, context)
     made_with = ", ".join(f"{name} {value}" for name, value in versions.items())
     return (
         f"Tables and figures of studies, written by `{command}` from the runs in "

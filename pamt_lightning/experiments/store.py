@@ -56,10 +56,9 @@ class Store:
         for name, key in ((RUNS, "id"), (CONTEXT, "key")):
             bad = [number for number, row in self._numbered(name, key) if row is None]
             if bad:
-                lines = f"{len(bad)} lines cannot" if len(bad) > 1 else "a line cannot"
                 told.append(
-                    f"{self.folder / name}: {lines} be read (line {bad[0]}) and counts as not "
-                    "there; the same command without --report does those runs again."
+                    f"{self.folder / name}: what cannot be read counts as not there, {len(bad)} in "
+                    f"all, the first in line {bad[0]}; without --report those runs are done again."
                 )
         return told
 

@@ -279,9 +279,8 @@ def _is_published(configure: Configure, space: Space, rest: list[str]) -> list[b
     found = []
     for dataset in space.datasets or (None,):
         data = configure(space.args(Place(dataset, {}), rest, {}))["data"]
-        module = GraphDataModule(
-            dataset=data.get("dataset"), path=data.get("path"), split=data.get("split")
-        )
+        names = ("dataset", "path", "split", "split_path")
+        module = GraphDataModule(**{name: data.get(name) for name in names})
         by_protocol = module.split_name == "ppnp"
         if module.spec and not module.spec.generated:
             number = data.get("num_known")

@@ -515,7 +515,7 @@ def test_a_report_tells_of_damaged_lines(
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "runs.jsonl").write_text('{"id": \n')
     assert main(["study", study, "--folder", "r", "--report"]) == 0
-    assert "runs.jsonl: a line cannot be read (line 1)" in capsys.readouterr().err
+    assert "1 in all, the first in line 1; without --report those" in capsys.readouterr().err
 
 
 def test_two_studies_of_one_name_are_refused(

@@ -113,6 +113,25 @@ def test_a_change_beside_a_model_of_the_user_counts(
         assert (code_version(f"{home}.Mine") != before) == counts, (name, content)
 
 
+def test_of_installed_packages_only_that_of_the_model_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    (folder / "installed_model").mkdir(parents=True)
+    (folder / "installed_other.py").write_text("NUMBER = 1\n")
+    (folder / "installed_model" / "helper.py").write_text("FACTOR = 1\n")
+    (folder / "installed_model" / "__init__.py").write_text(
+        "from installed_other import NUMBER\nfrom pamt_lightning import PTSModule\n\n"
+        "from .helper import FACTOR\n\n\nclass Mine(PTSModule):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    before = code_version("installed_model.Mine")
+    for name, counts in (("installed_other", False), ("installed_model/helper", True)):
+        (folder / f"{name}.py").write_text("NUMBER = FACTOR = 2\n")
+        forget()
+        assert (code_version("installed_model.Mine") != before) == counts, name
+
+
 def test_a_class_is_the_same_by_both_its_names() -> None:
     assert code_version(PAMT) == code_version("pamt_lightning.modules.pamt.PAMTModule")
     assert code_version(PAMT) != code_version(PTS)

@@ -193,7 +193,9 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with (tmp_path / "runs.jsonl").open("a") as file:
         file.write('{"id": "b"\n[1]\n{"key": 1}\n')
     (told,) = store.damaged()
-    assert "runs.jsonl: 3 lines cannot be read (line 2)" in told
+    assert (
+        "runs.jsonl: what cannot be read counts as not there, 3 in all, the first in line 2" in told
+    )
     with (tmp_path / "context.jsonl").open("a") as file:
         file.write("{")
-    assert "context.jsonl: a line cannot be read (line 2)" in store.damaged()[1]
+    assert "context.jsonl: what cannot be read" in store.damaged()[1]

@@ -591,6 +591,11 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
             ["--data.split", "random", "--seeds", "0,1"],
             "on cora_ml must leave its published test nodes alone, got `split`='random': leave",
         ),
+        (
+            {},
+            ["--data.dataset", "cora_ml", "--data.split_path", "mine", "--seeds", "val0,"],
+            "on cora_ml must leave its published test nodes alone, got `split`='given': leave",
+        ),
         ({"conditions": [{"data.dataset": "pubmed"}]}, [], "takes no --data.dataset: that is"),
         ({"space": {"seed_everything": [0, 1]}}, [], "takes no --seed_everything: use --inits."),
         ({"space": {"ckpt_path": ["last"]}}, [], "takes no --ckpt_path."),
