@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar
 from pytorch_lightning.cli import LightningArgumentParser
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
 
 from pamt_lightning.callbacks import EpochBar, TensorBoardMonitor
 from pamt_lightning.callbacks.stopping import BEST, LAST
@@ -38,6 +41,10 @@ from pamt_lightning.runs import (
     run_name,
     write_whole,
 )
+
+# What gloo and NCCL say when a process at the other end of a connection is gone.
+_LOST = re.compile(r"(closed|reset) by peer|broken pipe|timed out|remote process exited", re.I)
+_RUN_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes of a run where the first one writes
 
 
 class PamtCLI(ParsedCLI):
@@ -149,6 +156,7 @@ class PamtCLI(ParsedCLI):
         kwargs["callbacks"] = callbacks
         if self.command == "fit" and not config.fast_dev_run:
             self._choose_run_folder(Path(config.default_root_dir or "."))
+            os.environ[_RUN_FOLDER] = str(Path(self.run_folder or ".").absolute())
             if config.logger in (None, True):
                 kwargs["logger"] = self._tensorboard_logger()
             self._get(self.config_init, "stopping").dirpath = str(self.run_folder)
@@ -157,7 +165,7 @@ class PamtCLI(ParsedCLI):
         return super().instantiate_trainer(**kwargs)
 
     def _choose_run_folder(self, root: Path) -> None:
-        given = self._get(self.config, "run_dir")
+        given = self._get(self.config, "run_dir") or self._folder_of_first_process()
         named = self._get(self.config, "ckpt_path")
         if self.checkpoint_path is not None:
             self.run_folder = Path(given) if given else self.checkpoint_path.parent
@@ -189,6 +197,14 @@ class PamtCLI(ParsedCLI):
             )
             done = self.checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
             print(f"Going on after epoch {done} of {self.checkpoint_path}.", file=sys.stderr)
+
+    def _folder_of_first_process(self) -> str | None:
+        """Where the first process of this run writes to, if this is another one of them."""
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            return None
+        if _RUN_FOLDER not in os.environ:  # torchrun and SLURM start all of them at once
+            raise InputError("a run of several processes needs a folder: give --run_dir.")
+        return os.environ[_RUN_FOLDER]
 
     def _resume_from(self, folder: Path | None) -> None:
         if folder is None:
@@ -230,12 +246,14 @@ class PamtCLI(ParsedCLI):
         try:
             self.trainer.fit(model, datamodule=datamodule, **kwargs)
         except SystemExit:  # Lightning's answer to Ctrl-C
-            if self.run_folder is not None and (self.run_folder / LAST).is_file():
-                hint = f"Go on with: pamt fit --ckpt_path {self.run_folder}"
-            else:
-                hint = "Nothing was saved yet."
-            print(f"\nInterrupted. {hint}", file=sys.stderr)
+            print(f"\nInterrupted. {self._how_to_go_on()}", file=sys.stderr)
             raise SystemExit(130) from None
+        except RuntimeError as error:
+            if self.trainer.world_size == 1 or not _LOST.search(str(error)):
+                raise
+            raise InputError(
+                f"another process of this run has ended. {self._how_to_go_on()}"
+            ) from None
         if not stopping.best_state and not self.trainer.fast_dev_run:  # type: ignore[attr-defined]
             raise InputError("nothing was trained: `trainer.max_epochs` allows no epoch.")
         self._save_config()
@@ -260,6 +278,11 @@ class PamtCLI(ParsedCLI):
         if self.trainer.is_global_zero and self.leaves_files:
             board = isinstance(self.trainer.logger, TensorBoardLogger)
             print_fit(self.record, datamodule, self.run_folder, board)
+
+    def _how_to_go_on(self) -> str:
+        if self.run_folder is not None and (self.run_folder / LAST).is_file():
+            return f"Go on with: pamt fit --ckpt_path {self.run_folder}"
+        return "Nothing was saved yet."
 
     def _save_config(self) -> None:
         """Save the configuration for a run like this one: anew, in a folder of its own."""

@@ -1,4 +1,4 @@
-"""``pamt datasets``: list, fetch and verify the data sets known by name.
+"""``pamt datasets``: list, fetch, verify and convert data sets.
 
 Nothing here imports torch, and listing imports neither NumPy nor SciPy, so it answers at once.
 """
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pamt_lightning import convert_command
 from pamt_lightning.data.download import Place, cache_folder, local_places, locate, verified
 from pamt_lightning.data.registry import DATASETS, DatasetSpec, Variant, get_spec
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
@@ -17,7 +18,8 @@ from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
 _DESCRIPTION = """\
 The data sets known by name: what they hold, which are on this machine, and how to get the
 others. Training fetches what it needs by itself; these commands are for looking, for preparing
-a machine without network, and for checking that no file was damaged.
+a machine without network, for checking that no file was damaged, and for putting a large graph
+into a form that is mapped from disk instead of read.
 """
 
 _EPILOG = """\
@@ -32,6 +34,7 @@ examples:
   pamt datasets fetch pubmed citeseer        get two of them now
   pamt datasets fetch cora_ml --root ~/data  check that the copy in ~/data will do
   pamt datasets verify                       hash, read and count all that is present
+  pamt datasets convert my_graph/ my_store   a graph as a store that is mapped, not read
 """
 
 
@@ -48,6 +51,8 @@ def run(argv: Sequence[str]) -> int:
     roots: list[str] = getattr(arguments, "root", [])
     if arguments.action == "fetch":
         return _fetch(arguments.names, roots, arguments.offline)
+    if arguments.action == "convert":
+        return convert_command.convert(arguments, roots)
     if arguments.action == "verify":
         return _verify(arguments.names, roots)
     return _list(roots)
@@ -81,7 +86,13 @@ def _parser() -> argparse.ArgumentParser:
     verify = actions.add_parser(
         "verify", parents=[common], help="hash, read and count what is present"
     )
-    verify.add_argument("names", nargs="*", metavar="NAME", help="only these; they must be present")
+    verify.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="only these, or the folder of a graph store; they must be present",
+    )
+    convert_command.add_parser(actions, common)
     return parser
 
 
@@ -166,6 +177,8 @@ def _fetch_one(spec: DatasetSpec, roots: Sequence[str], offline: bool) -> str | 
 
 
 def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
+    if len(names) == 1 and Path(names[0]).is_dir():
+        return convert_command.verify_store(Path(names[0]))
     specs = [get_spec(name) for name in names] or list(DATASETS.values())
     width = max(len(spec.name) for spec in specs)
     all_good = True

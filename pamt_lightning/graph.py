@@ -63,6 +63,8 @@ class Graph:
         labels: npt.NDArray[Any] | Sequence[int],
         class_names: Sequence[str] | None = None,
         node_ids: npt.NDArray[np.generic] | None = None,
+        *,
+        mapped: bool = False,
     ) -> Graph:
         """Make a graph from SciPy or NumPy arrays; sparse features stay sparse.
 
@@ -72,6 +74,8 @@ class Graph:
             labels: Class numbers ``[N]``, -1 where unknown.
             class_names: ``"0"``, ``"1"``, ... up to the largest label unless given.
             node_ids: 0, 1, ... unless given.
+            mapped: Whether the arrays are those of a graph store: they stay where they are and are
+                not checked again, as both would read all of them.
         """
         numbers = np.asarray(labels)
         if numbers.size and numbers.dtype.kind not in "iu":
@@ -80,12 +84,19 @@ class Graph:
         if class_names is None:
             class_names = [str(c) for c in range(int(y.max()) + 1 if len(y) else 0)]
         x = (
-            _csr_tensor(sp.csr_array(features), "features")  # type: ignore[call-overload]
+            _csr_tensor(sp.csr_array(features), "features", mapped)  # type: ignore[call-overload]
             if sp.issparse(features)
             else torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
         )
-        adj = _csr_tensor(sp.csr_array(adjacency), "adjacency")
-        return cls(x, adj, y, tuple(class_names), node_ids)
+        adj = _csr_tensor(sp.csr_array(adjacency), "adjacency", mapped)
+        if not mapped:
+            return cls(x, adj, y, tuple(class_names), node_ids)
+        graph = object.__new__(cls)
+        given = {"x": x, "adjacency": adj, "y": y, "class_names": tuple(class_names)}
+        given["node_ids"] = np.arange(len(y)) if node_ids is None else node_ids
+        for name, value in {**dict.fromkeys(SPLIT_FIELDS), **given}.items():
+            object.__setattr__(graph, name, value)
+        return graph
 
     @property
     def num_nodes(self) -> int:
@@ -267,10 +278,23 @@ class Graph:
             )
 
 
-def _csr_tensor(matrix: sp.csr_array, name: str) -> Tensor:
-    if not matrix.has_sorted_indices:
+@dataclass(frozen=True, eq=False)
+class NodeBatch:
+    """Some nodes of a graph, for a step of a method that looks at one node at a time.
+
+    Attributes:
+        graph: The graph.
+        nodes: Positions of the nodes, ascending, shape ``[B]``.
+    """
+
+    graph: Graph
+    nodes: Tensor
+
+
+def _csr_tensor(matrix: sp.csr_array, name: str, mapped: bool = False) -> Tensor:
+    if not mapped and not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()  # a copy: the caller's arrays stay as they are
-    if not matrix.has_canonical_format:
+    if not mapped and not matrix.has_canonical_format:
         raise InputError(
             f"`{name}` must have no duplicate entry in a row, got some; "
             "SciPy's sum_duplicates() mends it."
@@ -281,11 +305,11 @@ def _csr_tensor(matrix: sp.csr_array, name: str) -> Tensor:
         # Said once per process of every CSR tensor; what we use of them is tested.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(kind)),
-            torch.from_numpy(matrix.indices.astype(kind)),
-            torch.from_numpy(matrix.data.astype(np.float32)),
+            torch.from_numpy(matrix.indptr.astype(kind, copy=not mapped)),
+            torch.from_numpy(matrix.indices.astype(kind, copy=not mapped)),
+            torch.from_numpy(matrix.data.astype(np.float32, copy=not mapped)),
             matrix.shape,
-            check_invariants=True,
+            check_invariants=not mapped,
         )
 
 

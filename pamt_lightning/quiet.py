@@ -26,6 +26,8 @@ def silence() -> None:
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+    # Every process knows all predictions, so its figures are those of the whole.
+    warnings.filterwarnings("ignore", message=r".*recommended to use `self\.log\(.*sync_dist")
 
 
 @contextmanager

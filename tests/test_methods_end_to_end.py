@@ -16,7 +16,7 @@ import torch
 import yaml
 
 from pamt_lightning import GraphDataModule
-from pamt_lightning.data.synthetic import SyntheticOptions
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.main import main
 from pamt_lightning.methods import methods
 

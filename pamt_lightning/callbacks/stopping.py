@@ -107,7 +107,9 @@ class BestStopping(Checkpoint):
         if self._validated:
             self._validated = False
             self._look_at(trainer, pl_module)
-        if self.best_state and time.monotonic() - self._written >= self.save_seconds:
+        is_time = time.monotonic() - self._written >= self.save_seconds
+        # Clocks differ, and all processes must write or none.
+        if self.best_state and trainer.strategy.broadcast(is_time):  # type: ignore[arg-type]
             self.save(trainer)
 
     def _look_at(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -11,6 +11,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
 from pamt_lightning.functional import row_indices
+from pamt_lightning.graph import NodeBatch
 from pamt_lightning.modules.base import CALIBRATION_BINS, NodeClassificationModule
 from pamt_lightning.modules.pamt import PAMTModule
 from pamt_lightning.plots import confusion_image, plots_available, reliability_image
@@ -44,7 +45,8 @@ class TensorBoardMonitor(Callback):
             return
         board.add_scalar("soft_label_change", report.change, report.epoch)
         if pl_module.mask:
-            mask, adj_norm = report.adj_mask, pl_module.prepare(batch).adj_norm
+            graph = batch.graph if isinstance(batch, NodeBatch) else batch
+            mask, adj_norm = report.adj_mask, pl_module.prepare(graph).adj_norm
             weights = (mask.values() / adj_norm.values())[row_indices(mask) < mask.col_indices()]
             step = max(1, len(weights) // _MOST_WEIGHTS)
             board.add_histogram("mask_weights", weights[::step], report.epoch)

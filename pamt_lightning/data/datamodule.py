@@ -1,9 +1,9 @@
-"""GraphDataModule: one graph, its split and its noise, served as full batches on the device."""
+"""GraphDataModule: one graph, its split and its noise, served whole or in batches of nodes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytorch_lightning as pl
 import torch
 
+from pamt_lightning.data.batches import FullBatch, NodeBatches
 from pamt_lightning.data.download import locate
 from pamt_lightning.data.features import ScaleName, Scaling, reorder_columns
 from pamt_lightning.data.noise import add_structure_noise
@@ -22,9 +23,10 @@ from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
 from pamt_lightning.data.split_choice import SplitSizes, given_split
 from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
-from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
+from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.graph import Graph
+from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.plain import make_plain
 
 _NPZ = re.compile(r"\.npz$", re.IGNORECASE)
@@ -33,20 +35,6 @@ SplitName = Literal["ppnp", "random", "given"]
 
 
 DEFAULT_SYNTHETIC = SyntheticOptions()
-
-
-class FullBatch:
-    """A loader of one batch that draws no random numbers.
-
-    It yields a token; `GraphDataModule.transfer_batch_to_device` answers it with the graph that is
-    on the device already.
-    """
-
-    def __len__(self) -> int:
-        return 1
-
-    def __iter__(self) -> Iterator[int]:
-        yield 0
 
 
 class GraphDataModule(pl.LightningDataModule):
@@ -77,6 +65,9 @@ class GraphDataModule(pl.LightningDataModule):
             labels of all nodes: an oracle corruption, for experiments.
         noise_seed: Seed of the structure noise, apart from all others.
         synthetic: Arguments of the data set `synthetic`.
+        batch_size: Nodes in a training step, and in each piece of a prediction; by default all. For
+            graphs whose attributes or hidden layer do not fit into memory: those of a graph store
+            (`pamt datasets convert`) then stay on disk. An epoch goes through all nodes once.
     """
 
     def __init__(
@@ -96,6 +87,7 @@ class GraphDataModule(pl.LightningDataModule):
         structure_noise: float | None = None,
         noise_seed: int = 0,
         synthetic: SyntheticOptions = DEFAULT_SYNTHETIC,
+        batch_size: int | None = None,
     ) -> None:
         super().__init__()
         if dataset is not None and path is not None:
@@ -121,6 +113,9 @@ class GraphDataModule(pl.LightningDataModule):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
         if structure_noise is not None and not 0.0 <= structure_noise <= 1.0:
             raise InputError(f"`structure_noise` must lie in [0, 1], got {structure_noise}.")
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"`batch_size` must be 1 or more, got {batch_size}.")
+        self.batch_size = batch_size
         if split_path is not None and split not in (None, "given"):
             raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
         self.path, self.roots, self.offline = path, root, offline
@@ -242,11 +237,18 @@ class GraphDataModule(pl.LightningDataModule):
             self._on_device = None
             self._fingerprint = self._graph.fingerprint()
 
-    def train_dataloader(self) -> FullBatch:
-        """The whole graph, once per epoch."""
+    def train_dataloader(self) -> FullBatch | NodeBatches:
+        """The whole graph once per epoch, or all its nodes in batches."""
+        nodes = self.graph.num_nodes
+        if self.batch_size is None or self.batch_size >= nodes:
+            return FullBatch()
+        return NodeBatches(nodes, self.batch_size, torch.initial_seed, self._epoch)
+
+    def val_dataloader(self) -> FullBatch:
+        """The whole graph: a prediction is propagated over all of it."""
         return FullBatch()
 
-    val_dataloader = test_dataloader = predict_dataloader = train_dataloader
+    test_dataloader = predict_dataloader = val_dataloader
 
     def graph_on(self, device: torch.device) -> Graph:
         """The graph on ``device``, copied there once."""
@@ -257,9 +259,10 @@ class GraphDataModule(pl.LightningDataModule):
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
-    ) -> Graph:
+    ) -> Graph | NodeBatch:
         """Answer the loader's token with the graph that is on the device already."""
-        return self.graph_on(device)
+        graph = self.graph_on(device)
+        return graph if batch is None else NodeBatch(graph, torch.from_numpy(batch).to(device))
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must know of its data: the classes, and which bytes they came from."""
@@ -291,6 +294,9 @@ class GraphDataModule(pl.LightningDataModule):
 
     # How the graph is made ---------------------------------------------------------------------
 
+    def _epoch(self) -> int:
+        return self.trainer.current_epoch if self.trainer is not None else 0
+
     def _default_split(self, split_path: str | None) -> SplitName:
         if split_path is not None:
             return "given"
@@ -307,9 +313,21 @@ class GraphDataModule(pl.LightningDataModule):
         features = reorder_columns(
             raw.features, raw.feature_names, self._expected_columns, self.dataset_name
         )
-        self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
-        features = self._scaling.apply(features)
-        return Graph.from_scipy(features, raw.adjacency, raw.labels, raw.class_names, raw.node_ids)
+        if raw.scaled is None:
+            self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
+            features = self._scaling.apply(features)
+        else:
+            own = Scaling(self.scale_features or raw.scaled.kind, raw.scaled.mean, raw.scaled.std)
+            self._scaling = self._expected_scaling or own
+            features = raw.scaled.rescale(features, self._scaling, self.path or "")
+        return Graph.from_scipy(
+            features,
+            raw.adjacency,
+            raw.labels,
+            raw.class_names,
+            raw.node_ids,
+            mapped=raw.mapped and self.structure_noise is None,
+        )
 
     def _make_split(self, graph: Graph) -> Split:
         labels, ids = graph.y.numpy(), np.asarray(graph.node_ids)

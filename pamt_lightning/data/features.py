@@ -53,6 +53,23 @@ class Scaling:
         dense = features.toarray() if sp.issparse(features) else features
         return ((dense - self.mean) / self.std).astype(np.float32)
 
+    def rescale(self, features: Features, by: Scaling, source: str) -> Features:
+        """Attributes that were scaled by this scaling, scaled as another one does.
+
+        Raises:
+            InputError: What the other needs is no longer there.
+        """
+        if self.kind != by.kind:
+            raise InputError(
+                f"{source} was written with attributes scaled by {self.kind!r}, {by.kind!r} is "
+                f"needed: convert the graph again, with --scale_features {by.kind}."
+            )
+        if self.mean is None or self.std is None or by.mean is None or by.std is None:
+            return features
+        if np.array_equal(self.mean, by.mean) and np.array_equal(self.std, by.std):
+            return features
+        return by.apply(features * self.std + self.mean)
+
 
 def reorder_columns(
     features: Features, names: Sequence[str], expected: Sequence[str], source: str

@@ -1,7 +1,7 @@
-"""A user's own graph: one ``.npz`` file, or a folder with ``edges.csv`` and ``nodes.csv``.
+"""A user's own graph: an ``.npz`` file, a folder with two CSV files, or a graph store.
 
 No node is dropped and the order is kept, so that predictions come back for every node of the file.
-The two layouts are described in `own_npz` and `own_csv`.
+The layouts are described in `own_npz`, `own_csv` and `store`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pamt_lightning.data.hashing import sha256_of
 from pamt_lightning.data.own_csv import EDGES_FILE, NODES_FILE, read_csv_folder
 from pamt_lightning.data.own_npz import read_npz
 from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.store import GraphStore, is_store
 from pamt_lightning.errors import InputError
 
 
 def read_own_graph(path: str | Path) -> RawGraph:
-    """Read a graph from an ``.npz`` file or from a folder with two CSV files.
+    """Read a graph from an ``.npz`` file or a folder; the attributes of a store stay on disk.
 
     Args:
-        path: The ``.npz`` file (layout: `own_npz`) or the folder (layout: `own_csv`).
+        path: The ``.npz`` file (layout: `own_npz`) or the folder (layouts: `own_csv`, `store`).
 
     Returns:
         The graph, undirected, unweighted, without self-loops and duplicate edges, with the SHA-256
@@ -31,6 +32,8 @@ def read_own_graph(path: str | Path) -> RawGraph:
             file, the line or key, the expectation, what was found, and what to do.
     """
     path = Path(path)
+    if is_store(path):
+        return GraphStore.open(path).raw()
     if path.is_dir():
         files = [path / EDGES_FILE, path / NODES_FILE]
         missing = [file.name for file in files if not file.is_file()]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from pamt_lightning.data.features import Scaling
 from pamt_lightning.errors import CheckpointError
 
 IntArray = npt.NDArray[np.int64]
@@ -29,6 +30,8 @@ class RawGraph:
         feature_names: Names of the feature columns, if the file has any.
         given_splits: Index arrays by part name (``train``, ``val``, ``test``) if
             the file brings its own.
+        scaled: How the features were scaled already; none if they are as they were measured.
+        mapped: Whether the arrays lie on disk, written and checked by this program.
     """
 
     adjacency: sp.csr_array
@@ -39,6 +42,8 @@ class RawGraph:
     hashes: Mapping[str, str] = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
     given_splits: Mapping[str, IntArray] = field(default_factory=dict)
+    scaled: Scaling | None = None
+    mapped: bool = False
 
     @property
     def num_nodes(self) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -18,39 +17,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 # Draws that repeat an edge are drawn anew; a graph this full would be drawn for ever.
 _MAX_FILL = 0.5
-
-
-@dataclass(frozen=True)
-class SyntheticOptions:
-    """Arguments of the synthetic graph, as options of a configuration.
-
-    Args:
-        num_nodes: Number of nodes.
-        num_classes: Number of classes.
-        num_features: Number of words a node may have.
-        average_degree: Mean number of neighbours.
-        homophily: Share of edges inside a class.
-        feature_signal: What features tell about the class, from 0 (nothing) to 1 (everything).
-        degree_exponent: Exponent of the power law of degrees, above 2; smaller is more uneven.
-        words_per_node: Mean number of words drawn for a node.
-        seed: Seed of the graph.
-    """
-
-    num_nodes: int = 3000
-    num_classes: int = 6
-    num_features: int = 1000
-    average_degree: float = 5.0
-    homophily: float = 0.75
-    feature_signal: float = 0.3
-    degree_exponent: float = 3.0
-    words_per_node: float = 20.0
-    seed: int = 0
 
 
 def synthetic_graph(
@@ -82,38 +55,126 @@ def synthetic_graph(
     Raises:
         InputError: An argument is out of its range, or so many edges do not fit into the classes.
     """
-    _check_whole("num_classes", num_classes, 2)
-    _check_whole("num_nodes", num_nodes, 2 * num_classes)
-    _check_whole("num_features", num_features, num_classes)
-    _check_whole("seed", seed, 0)
-    _check_above("average_degree", average_degree, 0, num_nodes - 1)
-    _check_above("words_per_node", words_per_node, 0, num_features)
-    _check_above("degree_exponent", degree_exponent, 2, math.inf)
-    _check_share("homophily", homophily)
-    _check_share("feature_signal", feature_signal)
-    random = np.random.default_rng(seed)
-    labels = random.permutation(np.arange(num_nodes) % num_classes)
+    options = SyntheticOptions(
+        num_nodes=num_nodes,
+        num_classes=num_classes,
+        num_features=num_features,
+        average_degree=average_degree,
+        homophily=homophily,
+        feature_signal=feature_signal,
+        degree_exponent=degree_exponent,
+        words_per_node=words_per_node,
+        seed=seed,
+    )
+    model = BlockModel(options)
+    random = model.random
+    inside = _draw_distinct(random, model.draw_inside, model.num_inside, num_nodes)
+    across = _draw_distinct(random, model.draw_across, model.num_across, num_nodes)
+    edges = np.concatenate([inside, across])
+    ones = np.ones(len(edges), dtype=np.float32)
+    pairs = tuple(part.astype(np.int32) for part in np.divmod(edges, num_nodes))
     return RawGraph(
-        adjacency=_draw_adjacency(random, labels, average_degree, homophily, degree_exponent),
-        features=_draw_words(random, labels, num_features, feature_signal, words_per_node),
-        labels=labels,
+        adjacency=simple_graph(sp.coo_array((ones, pairs), shape=(num_nodes, num_nodes))),
+        features=model.draw_words(model.labels),
+        labels=model.labels,
         node_ids=np.arange(num_nodes),
-        class_names=tuple(f"class_{number}" for number in range(num_classes)),
+        class_names=model.class_names,
     )
 
 
-def _draw_adjacency(
-    random: np.random.Generator,
-    labels: IntArray,
-    average_degree: float,
-    homophily: float,
-    degree_exponent: float,
-) -> sp.csr_array:
-    num_nodes = len(labels)
-    sizes = np.bincount(labels)
-    num_classes = len(sizes)
-    num_edges = max(1, round(num_nodes * average_degree / 2))
-    num_inside = round(num_edges * homophily)
+class BlockModel:
+    """The model itself: draws classes, edges and words, as many at a time as one likes.
+
+    Args:
+        options: Its parameters.
+
+    Attributes:
+        random: The source of all its random numbers.
+        labels: Class of each node.
+        class_names: Names of the classes.
+        num_inside: Number of edges inside classes.
+        num_across: Number of edges between classes.
+
+    Raises:
+        InputError: As in `synthetic_graph`.
+    """
+
+    def __init__(self, options: SyntheticOptions) -> None:
+        _check(options)
+        self.options = options
+        self.random = np.random.default_rng(options.seed)
+        num_nodes, num_classes = options.num_nodes, options.num_classes
+        self.labels: IntArray = self.random.permutation(np.arange(num_nodes) % num_classes)
+        self.class_names = tuple(f"class_{number}" for number in range(num_classes))
+        sizes = np.bincount(self.labels)
+        self.num_inside, self.num_across = _numbers_of_edges(options, sizes)
+        # All nodes in a row, class by class, each as wide as its weight: a uniform point on the
+        # stretch of a class hits its nodes in proportion to their weights.
+        weights = (1.0 - self.random.random(num_nodes)) ** (-1.0 / (options.degree_exponent - 1.0))
+        np.minimum(weights, math.sqrt(num_nodes), out=weights)  # else one node may take most edges
+        self._by_class = np.argsort(self.labels, kind="stable")
+        self._ends = np.cumsum(weights[self._by_class])
+        self._last = np.cumsum(sizes) - 1
+        self._stretch_end = self._ends[self._last]
+        self._stretch_start = np.concatenate([[0.0], self._stretch_end[:-1]])
+
+    def draw_inside(self, count: int) -> tuple[IntArray, IntArray]:
+        """Draw ends of edges inside classes; pairs may repeat, and an end may meet itself."""
+        classes = self._draw_classes(count)
+        return self._draw_nodes(classes), self._draw_nodes(classes)
+
+    def draw_across(self, count: int) -> tuple[IntArray, IntArray]:
+        """Draw ends of edges between classes; pairs may repeat."""
+        classes, num_classes = self._draw_classes(count), self.options.num_classes
+        others = (classes + self.random.integers(1, num_classes, size=count)) % num_classes
+        return self._draw_nodes(classes), self._draw_nodes(others)
+
+    def draw_words(self, labels: IntArray) -> sp.csr_array:
+        """Draw the words of some nodes.
+
+        Args:
+            labels: Their classes.
+        """
+        options, random, num_classes = self.options, self.random, self.options.num_classes
+        num_words = np.maximum(1, random.poisson(options.words_per_node, len(labels)))
+        total = int(num_words.sum())
+        topic = random.integers(num_classes, size=total, dtype=np.int32)
+        is_own = random.random(total, dtype=np.float32) < options.feature_signal
+        np.copyto(topic, np.repeat(labels, num_words), where=is_own, casting="same_kind")
+        # The words of topic t are t, t + c, t + 2c, ...; squaring makes the first ones frequent.
+        first = np.arange(num_classes, dtype=np.int32)
+        topic_size = (options.num_features - 1 - first) // num_classes + 1
+        rank = (topic_size[topic] * random.random(total, dtype=np.float32) ** 2).astype(np.int32)
+        words = topic + num_classes * np.minimum(rank, topic_size[topic] - 1)
+        indptr = np.concatenate([[0], np.cumsum(num_words)])
+        features = sp.csr_array(
+            (np.ones(total, dtype=np.float32), words.astype(np.int32), indptr.astype(np.int32)),
+            shape=(len(labels), options.num_features),
+        )
+        features.sum_duplicates()
+        features.data[:] = 1.0
+        return features
+
+    def _draw_nodes(self, classes: IntArray) -> IntArray:
+        start, end = self._stretch_start[classes], self._stretch_end[classes]
+        point = start + self.random.random(len(classes)) * (end - start)
+        place = np.searchsorted(self._ends, point, "right")
+        # Rounding may put a point on the very end, which is the next class's first node.
+        nodes: IntArray = self._by_class[np.minimum(place, self._last[classes])]
+        return nodes
+
+    def _draw_classes(self, count: int) -> IntArray:
+        # Sorted, as their order is lost anyway, so that searches stay in one stretch for a while.
+        num_classes = self.options.num_classes
+        shares = np.full(num_classes, 1 / num_classes)
+        return np.repeat(np.arange(num_classes), self.random.multinomial(count, shares))
+
+
+def _numbers_of_edges(options: SyntheticOptions, sizes: IntArray) -> tuple[int, int]:
+    """How many edges there are inside classes and between them."""
+    num_nodes = options.num_nodes
+    num_edges = max(1, round(num_nodes * options.average_degree / 2))
+    num_inside = round(num_edges * options.homophily)
     pairs_inside = int((sizes * (sizes - 1) // 2).sum())
     pairs_across = num_nodes * (num_nodes - 1) // 2 - pairs_inside
     for wanted, possible, where in (
@@ -122,49 +183,11 @@ def _draw_adjacency(
     ):
         if wanted > _MAX_FILL * possible:
             raise InputError(
-                f"`average_degree` must leave the graph sparse, got {average_degree}: it asks for "
-                f"{wanted} edges {where}, of {possible} possible ones. Lower it, or raise "
+                f"`average_degree` must leave the graph sparse, got {options.average_degree}: it "
+                f"asks for {wanted} edges {where}, of {possible} possible ones. Lower it, or raise "
                 "`num_nodes`."
             )
-
-    # All nodes in a row, class by class, each as wide as its weight: a uniform point on the stretch
-    # of a class hits its nodes in proportion to their weights.
-    weights = (1.0 - random.random(num_nodes)) ** (-1.0 / (degree_exponent - 1.0))
-    np.minimum(weights, math.sqrt(num_nodes), out=weights)  # else one node may take most edges
-    by_class = np.argsort(labels, kind="stable")
-    ends = np.cumsum(weights[by_class])
-    last = np.cumsum(sizes) - 1
-    stretch_end = ends[last]
-    stretch_start = np.concatenate([[0.0], stretch_end[:-1]])
-
-    def draw_nodes(classes: IntArray) -> IntArray:
-        start, end = stretch_start[classes], stretch_end[classes]
-        place = np.searchsorted(ends, start + random.random(len(classes)) * (end - start), "right")
-        # Rounding may put a point on the very end, which is the next class's first node.
-        nodes: IntArray = by_class[np.minimum(place, last[classes])]
-        return nodes
-
-    def draw_classes(count: int) -> IntArray:
-        # Sorted, as their order is lost anyway, so that searches stay in one stretch for a while.
-        return np.repeat(
-            np.arange(num_classes), random.multinomial(count, np.full(num_classes, 1 / num_classes))
-        )
-
-    def draw_inside(count: int) -> tuple[IntArray, IntArray]:
-        classes = draw_classes(count)
-        return draw_nodes(classes), draw_nodes(classes)
-
-    def draw_across(count: int) -> tuple[IntArray, IntArray]:
-        classes = draw_classes(count)
-        others = (classes + random.integers(1, num_classes, size=count)) % num_classes
-        return draw_nodes(classes), draw_nodes(others)
-
-    inside = _draw_distinct(random, draw_inside, num_inside, num_nodes)
-    across = _draw_distinct(random, draw_across, num_edges - num_inside, num_nodes)
-    edges = np.concatenate([inside, across])
-    ones = np.ones(len(edges), dtype=np.float32)
-    pairs = tuple(part.astype(np.int32) for part in np.divmod(edges, num_nodes))
-    return simple_graph(sp.coo_array((ones, pairs), shape=(num_nodes, num_nodes)))
+    return num_inside, num_edges - num_inside
 
 
 def _draw_distinct(
@@ -186,31 +209,16 @@ def _draw_distinct(
     return edges[keep]
 
 
-def _draw_words(
-    random: np.random.Generator,
-    labels: IntArray,
-    num_features: int,
-    feature_signal: float,
-    words_per_node: float,
-) -> sp.csr_array:
-    num_nodes, num_classes = len(labels), int(labels.max()) + 1
-    num_words = np.maximum(1, random.poisson(words_per_node, num_nodes))
-    total = int(num_words.sum())
-    topic = random.integers(num_classes, size=total, dtype=np.int32)
-    is_own = random.random(total, dtype=np.float32) < feature_signal
-    np.copyto(topic, np.repeat(labels, num_words), where=is_own, casting="same_kind")
-    # The words of topic t are t, t + c, t + 2c, ...; squaring makes the first ones frequent.
-    topic_size = (num_features - 1 - np.arange(num_classes, dtype=np.int32)) // num_classes + 1
-    rank = (topic_size[topic] * random.random(total, dtype=np.float32) ** 2).astype(np.int32)
-    words = topic + num_classes * np.minimum(rank, topic_size[topic] - 1)
-    indptr = np.concatenate([[0], np.cumsum(num_words)])
-    features = sp.csr_array(
-        (np.ones(total, dtype=np.float32), words.astype(np.int32), indptr.astype(np.int32)),
-        shape=(num_nodes, num_features),
-    )
-    features.sum_duplicates()
-    features.data[:] = 1.0
-    return features
+def _check(options: SyntheticOptions) -> None:
+    _check_whole("num_classes", options.num_classes, 2)
+    _check_whole("num_nodes", options.num_nodes, 2 * options.num_classes)
+    _check_whole("num_features", options.num_features, options.num_classes)
+    _check_whole("seed", options.seed, 0)
+    _check_above("average_degree", options.average_degree, 0, options.num_nodes - 1)
+    _check_above("words_per_node", options.words_per_node, 0, options.num_features)
+    _check_above("degree_exponent", options.degree_exponent, 2, math.inf)
+    _check_share("homophily", options.homophily)
+    _check_share("feature_signal", options.feature_signal)
 
 
 def _check_whole(name: str, value: int, minimum: int) -> None:

@@ -19,6 +19,7 @@ from pamt_lightning.functional.losses import (
 from pamt_lightning.functional.momentum import blend_soft_labels
 from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
 from pamt_lightning.functional.propagation import one_hot_rows, propagate, propagate_labels
+from pamt_lightning.functional.shares import RowShare
 from pamt_lightning.functional.similarity import (
     edge_similarity,
     mask_adjacency,
@@ -36,6 +37,7 @@ from pamt_lightning.functional.trust import (
 
 __all__ = [
     "Neighbourhood",
+    "RowShare",
     "adaptive_gamma",
     "add_self_loops",
     "attention_sum",

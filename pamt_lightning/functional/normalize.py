@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from pamt_lightning.functional.shares import RowShare
+
 
 def require_square_csr(adj: Tensor, name: str) -> None:
     """Raise a ``ValueError`` unless ``adj`` is a square CSR tensor."""
@@ -14,6 +16,42 @@ def require_square_csr(adj: Tensor, name: str) -> None:
             f"`{name}` must be a square sparse CSR tensor [N, N], "
             f"got layout {adj.layout} and shape {tuple(adj.shape)}."
         )
+
+
+def require_csr_rows(adj: Tensor, first: int | None, name: str) -> int:
+    """Raise a ``ValueError`` unless ``adj`` is a square CSR tensor, or rows of one.
+
+    Args:
+        adj: The tensor.
+        first: Number of its first row in the square one; none if it is that.
+        name: Of the argument.
+
+    Returns:
+        The number of the first row.
+    """
+    if first is None:
+        require_square_csr(adj, name)
+        return 0
+    if adj.layout != torch.sparse_csr or not 0 <= first <= adj.shape[1] - adj.shape[0]:
+        raise ValueError(
+            f"`{name}` must be rows of a square sparse CSR tensor [N, N] from {first} on, "
+            f"got layout {adj.layout} and shape {tuple(adj.shape)}."
+        )
+    return first
+
+
+def take_csr_rows(adj: Tensor, rows: slice) -> Tensor:
+    """Consecutive rows of a CSR tensor, sharing the memory of their entries."""
+    first, last, _ = rows.indices(adj.shape[0])
+    crow = adj.crow_indices()[first : last + 1]
+    entries = slice(int(crow[0]), int(crow[-1]))
+    return torch.sparse_csr_tensor(
+        crow - crow[0],
+        adj.col_indices()[entries],
+        adj.values()[entries],
+        (last - first, adj.shape[1]),
+        check_invariants=False,
+    )
 
 
 def with_values(adj: Tensor, values: Tensor) -> Tensor:
@@ -71,40 +109,43 @@ def sum_by_row(adj: Tensor, values: Tensor) -> Tensor:
     return (with_values(adj, values) @ ones).squeeze(1)
 
 
-def add_self_loops(adjacency: Tensor) -> Tensor:
+def add_self_loops(adjacency: Tensor, first: int | None = None) -> Tensor:
     r"""Add one entry of value 1 to the diagonal of every row: :math:`\tilde{A} = A + I`.
 
     Args:
-        adjacency: :math:`A`, CSR with sorted columns and an empty diagonal, shape ``[N, N]``.
+        adjacency: :math:`A`, CSR with sorted columns and an empty diagonal, shape ``[N, N]``; or
+            some of its rows, one after the other.
+        first: Number of the first row that is there; none if all are.
 
     Returns:
         :math:`\tilde{A}`, CSR with sorted columns and the index type of ``adjacency``.
     """
-    require_square_csr(adjacency, "adjacency")
+    first = require_csr_rows(adjacency, first, "adjacency")
     crow, col, values = adjacency.crow_indices(), adjacency.col_indices(), adjacency.values()
     num_nodes, nnz = adjacency.shape[0], col.numel()
     row = row_indices(adjacency)
-    if bool((row == col).any()):
+    right_of = col.sub(first).sub_(row)  # how far right of the diagonal
+    if bool((right_of == 0).any()):
         raise ValueError("`adjacency` must have an empty diagonal, got self-loops.")
     nodes = torch.arange(num_nodes, device=col.device, dtype=crow.dtype)
     # An entry moves up by one place for each diagonal entry stored before it.
     entries = torch.arange(nnz, device=col.device, dtype=crow.dtype)
-    target = entries + row + (col > row)
+    target = entries + row + (right_of > 0)
     left_of_diagonal = torch.zeros(num_nodes, device=col.device, dtype=crow.dtype)
-    left_of_diagonal.index_add_(0, row, (col < row).to(crow.dtype))
+    left_of_diagonal.index_add_(0, row, (right_of < 0).to(crow.dtype))
     diagonal = crow[:-1] + nodes + left_of_diagonal
 
     new_col = torch.empty(nnz + num_nodes, device=col.device, dtype=col.dtype)
     new_values = torch.empty(nnz + num_nodes, device=col.device, dtype=values.dtype)
     new_col[target], new_values[target] = col, values
-    new_col[diagonal], new_values[diagonal] = nodes.to(col.dtype), 1.0
+    new_col[diagonal], new_values[diagonal] = first + nodes.to(col.dtype), 1.0
     new_crow = crow + torch.arange(num_nodes + 1, device=col.device, dtype=crow.dtype)
     return torch.sparse_csr_tensor(
         new_crow, new_col, new_values, adjacency.shape, check_invariants=False
     )
 
 
-def normalize_adjacency(adjacency: Tensor) -> Tensor:
+def normalize_adjacency(adjacency: Tensor, share: RowShare | None = None) -> Tensor:
     r"""Normalise the graph with a self-loop on each node (PAMT, below Eq. 1).
 
     .. math:: \hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}, \qquad
@@ -112,16 +153,26 @@ def normalize_adjacency(adjacency: Tensor) -> Tensor:
 
     Args:
         adjacency: :math:`A`, CSR, symmetric, empty diagonal, shape ``[N, N]``.
+        share: The rows of this process, if several work together: all must make this call.
 
     Returns:
-        :math:`\hat{A}`, CSR, shape ``[N, N]``; a node without neighbours keeps its self-loop.
+        :math:`\hat{A}`, CSR, shape ``[N, N]``, or the rows of this process; a node without
+        neighbours keeps its self-loop.
     """
-    return scale_symmetric(add_self_loops(adjacency))
+    if share is None:
+        return scale_symmetric(add_self_loops(adjacency))
+    return scale_symmetric(add_self_loops(take_csr_rows(adjacency, share.rows), share.first), share)
 
 
-def scale_symmetric(adj: Tensor) -> Tensor:
-    r"""Scale a non-negative CSR matrix to :math:`D^{-1/2} A D^{-1/2}`; empty rows stay empty."""
+def scale_symmetric(adj: Tensor, share: RowShare | None = None) -> Tensor:
+    r"""Scale a non-negative CSR matrix to :math:`D^{-1/2} A D^{-1/2}`; empty rows stay empty.
+
+    Args:
+        adj: :math:`A`, shape ``[N, N]``, or the rows of this process.
+        share: The rows of this process, if several work together: all must make this call.
+    """
     values = adj.values()
     degree = sum_by_row(adj, values)
-    inv_sqrt = torch.where(degree > 0, degree.clamp(min=torch.finfo(degree.dtype).tiny), 1).rsqrt()
-    return with_values(adj, inv_sqrt[row_indices(adj)] * values * inv_sqrt[adj.col_indices()])
+    own = torch.where(degree > 0, degree.clamp(min=torch.finfo(degree.dtype).tiny), 1).rsqrt()
+    everywhere = own if share is None else share.gather(own)
+    return with_values(adj, own[row_indices(adj)] * values * everywhere[adj.col_indices()])

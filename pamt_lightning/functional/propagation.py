@@ -5,9 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pamt_lightning.functional.shares import RowShare
+
 
 def propagate(
-    adj: Tensor, y0: Tensor, *, num_steps: int, alpha: float, reset_index: Tensor | None = None
+    adj: Tensor,
+    y0: Tensor,
+    *,
+    num_steps: int,
+    alpha: float,
+    reset_index: Tensor | None = None,
+    share: RowShare | None = None,
 ) -> Tensor:
     r"""Smooth ``y0`` over the graph while pulling it back to its start (PAMT, Eq. 4, 8 and 9).
 
@@ -22,25 +30,29 @@ def propagate(
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 1 ignores the graph.
         reset_index: Nodes whose rows go back to those of ``y0`` after every step (the labelled
             nodes, as in the PT method).
+        share: The rows of this process, if several work together: ``adj`` has these alone,
+            and all of them must make this call.
 
     Returns:
         :math:`Y^{(K)}`, shape ``[N, C]``.
     """
+    share = share or RowShare.of(len(y0))
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"`alpha` is a teleport weight and must lie in [0, 1], got {alpha}.")
     if num_steps < 0:
         raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
     if y0.dim() != 2:
         raise ValueError(f"`y0` must be [N, C], got {tuple(y0.shape)}.")
-    if adj.shape != (len(y0), len(y0)):
+    if adj.shape != (len(y0[share.rows]), len(y0)):
         raise ValueError(
             f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
         )
-    restart = alpha * y0
+    restart = alpha * y0[share.rows]
     fixed_rows = None if reset_index is None else y0[reset_index]
     y = y0
     for _ in range(num_steps):
-        y = torch.addmm(restart, adj, y, alpha=1.0 - alpha) if alpha > 0.0 else adj @ y
+        part = torch.addmm(restart, adj, y, alpha=1.0 - alpha) if alpha > 0.0 else adj @ y
+        y = share.gather(part)
         if reset_index is not None and fixed_rows is not None:
             y[reset_index] = fixed_rows
     return y
@@ -55,6 +67,7 @@ def propagate_labels(
     num_steps: int,
     alpha: float,
     reset: bool,
+    share: RowShare | None = None,
 ) -> Tensor:
     r"""Let known labels travel over the graph: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
 
@@ -66,13 +79,16 @@ def propagate_labels(
         num_steps: Number of steps :math:`K`.
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``.
         reset: Whether known rows go back to their one-hot form after every step (the PT method).
+        share: As in `propagate`.
 
     Returns:
         Shape ``[N, C]``; zero rows where no label arrives.
     """
     y0 = one_hot_rows(labels, index, num_classes, adj.dtype)
     reset_index = index if reset else None
-    return propagate(adj, y0, num_steps=num_steps, alpha=alpha, reset_index=reset_index)
+    return propagate(
+        adj, y0, num_steps=num_steps, alpha=alpha, reset_index=reset_index, share=share
+    )
 
 
 def one_hot_rows(labels: Tensor, index: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:

@@ -20,7 +20,8 @@ from torchmetrics.functional.classification import (
 )
 
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.graph import Graph
+from pamt_lightning.functional import RowShare
+from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
 
@@ -91,12 +92,17 @@ class NodeClassificationModule(pl.LightningModule):
         self.weight_decay = weight_decay
         self.log_every_n_epochs = log_every_n_epochs
         self.last_loss: Tensor | None = None
+        self._epoch_losses: list[Tensor] = []
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
         self._prepared: Prepared | None = None
+        self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
 
     predicts_from_labels = False
     """Whether a prediction needs the labels of training nodes, not just a trained network."""
+
+    works_in_shares = False
+    """Whether several processes can divide the nodes among them."""
 
     @property
     def method(self) -> str:
@@ -121,6 +127,16 @@ class NodeClassificationModule(pl.LightningModule):
     def training_loss(self, data: Prepared) -> Tensor:
         """The loss of one full-batch step."""
 
+    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
+        """The loss of a step on some nodes, scaled so that its mean is that of a full batch.
+
+        Only for methods whose network looks at one node at a time.
+        """
+        raise InputError(
+            f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
+            "PTS, PTD, PTA and PAMT can learn from batches of nodes."
+        )
+
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """The parameters that the L2 term holds down."""
@@ -144,11 +160,19 @@ class NodeClassificationModule(pl.LightningModule):
                 "`trainer.precision` must be 32-true or 64-true (sparse products know no others), "
                 f"got {self.trainer.precision}."
             )
+        if self.trainer.world_size > 1 and not self.works_in_shares:
+            raise InputError(
+                f"{self.method} works in one process: leave `trainer.devices`, "
+                "`trainer.num_nodes` and `trainer.strategy` out. PTS, PTD, PTA and PAMT can share "
+                "the nodes among several."
+            )
 
     # Steps -------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
         """A new training, also of a module that was trained before, starts anew."""
+        # The same in all processes, and in one as in several: Lightning seeds the latter again.
+        torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
         if self.trainer.ckpt_path is None:
             self._restored_rng = None
 
@@ -162,6 +186,17 @@ class NodeClassificationModule(pl.LightningModule):
             )
         return self.prepare(datamodule.graph_on(self.device))
 
+    def _share(self, graph: Graph) -> RowShare:
+        trainer = self._trainer
+        if trainer is None:
+            return RowShare.of(graph.num_nodes)
+        return RowShare.of(graph.num_nodes, trainer.global_rank, trainer.world_size)
+
+    def _batch_size(self) -> int | None:
+        datamodule: Any = getattr(self._trainer, "datamodule", None)
+        size: int | None = getattr(datamodule, "batch_size", None)
+        return size
+
     def prepare(self, graph: Graph) -> Prepared:
         """Everything that depends on the graph alone, computed once per graph and precision."""
         data = self._prepared
@@ -169,15 +204,24 @@ class NodeClassificationModule(pl.LightningModule):
             # A test may come before a training, which cannot use what inference mode made.
             with torch.inference_mode(False):
                 dtype: Any = self.dtype
-                data = self._prepared = Prepared.from_graph(graph, dtype)
+                share = self._share(graph)
+                data = Prepared.from_graph(graph, dtype, self._batch_size(), share)
+                self._prepared = data
         return data
 
-    def training_step(self, graph: Graph, batch_idx: int) -> Tensor:
-        """One full-batch step: one step is one epoch."""
-        loss = self.training_loss(self.prepare(graph))
-        self.last_loss = loss.detach()
-        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
-            self._log_now({"train_loss": self.last_loss})
+    def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
+        """One step: on the whole graph, which is an epoch, or on some of its nodes."""
+        if isinstance(batch, NodeBatch):
+            loss = self.batch_loss(self.prepare(batch.graph), batch.nodes)
+        else:
+            loss = self.training_loss(self.prepare(batch))
+        self._epoch_losses = [*(self._epoch_losses if batch_idx else []), loss.detach()]
+        if batch_idx + 1 == self.trainer.num_training_batches:
+            self.last_loss = self.trainer.strategy.reduce(
+                torch.stack(self._epoch_losses).mean(), reduce_op="mean"
+            )
+            if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+                self._log_now({"train_loss": self.last_loss})
         return loss
 
     def validation_step(self, graph: Graph, batch_idx: int) -> None:

@@ -258,7 +258,7 @@ class PAMTModule(SoftLabelModule):
     def _eval_logits(self, data: Prepared) -> Tensor:
         was_training = self.net.training
         self.net.eval()
-        logits: Tensor = self.net(data.x)
+        logits = data.outputs(self.net)
         self.net.train(was_training)
         return logits
 
@@ -269,8 +269,9 @@ class PAMTModule(SoftLabelModule):
         if not self.mask:
             return data.adj_norm
         h = self._representation(logits)
-        adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor)
-        return renormalize_mask(adj_mask, self.mask_normalization)
+        share = data.share
+        adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor, first=share.first)
+        return renormalize_mask(adj_mask, self.mask_normalization, share)
 
     # The method --------------------------------------------------------------------------------
 
@@ -288,7 +289,7 @@ class PAMTModule(SoftLabelModule):
         """With ``inference`` auto, choose by the accuracy on the stopping set, then by its loss."""
         if self.inference != "auto":
             return super().predict_for_stopping(data)
-        logits, y, index = self.net(data.x), data.graph.y, data.graph.val_index
+        logits, y, index = data.outputs(self.net), data.graph.y, data.graph.val_index
         # Before the first mask there is nothing to choose.
         ways = INFERENCES if self.current_epoch + 1 >= self.mask_from else INFERENCES[:1]
         best: tuple[float, float] | None = None
@@ -305,4 +306,4 @@ class PAMTModule(SoftLabelModule):
         if way == "network":
             return torch.softmax(logits, dim=-1)
         adj = data.adj_norm if way == "structure" else self._mask_of(logits, data)
-        return self.propagated_prediction(logits, adj)
+        return self.propagated_prediction(logits, adj, data)

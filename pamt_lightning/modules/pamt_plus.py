@@ -10,9 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from pamt_lightning.functional import (
-    confidence_weights,
     row_indices,
-    soft_cross_entropy,
     trust_edges,
 )
 from pamt_lightning.functional.similarity import Representation
@@ -101,6 +99,8 @@ class PAMTPlusModule(PAMTModule):
         self.random_share: float | None = None
         self._trusted_data: tuple[Prepared, Prepared] | None = None
 
+    works_in_shares = False  # trust in edges looks at all of them at once
+
     @property
     def method(self) -> str:
         """``PAMT_plus``: never to be mistaken for the paper's method."""
@@ -152,21 +152,19 @@ class PAMTPlusModule(PAMTModule):
 
     def training_loss(self, data: Prepared) -> Tensor:
         """The sum of the learners' losses; they share no weights, so each learns by itself."""
-        if not self.others:
-            return super().training_loss(data)
-        loss = self._soft_label_loss(self.net, self.soft_labels, data)
-        loss = loss + self._soft_label_loss(self.others["unmasked"], self.unmasked_labels, data)
-        graphless: Tensor = self.others["graphless"](data.train_x)
-        return loss + cross_entropy(graphless, data.train_y)
+        return self._loss_of_all(data, None)
 
-    def _soft_label_loss(
-        self, net: torch.nn.Module, labels: Tensor | None, data: Prepared
-    ) -> Tensor:
-        if labels is None:
-            raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
-        logits, gamma = net(data.x), self.gamma()
-        weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
-        return self.loss_weight * soft_cross_entropy(logits, labels, weights)
+    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
+        """The same on some nodes; the graphless learner sees all labelled nodes in every step."""
+        return self._loss_of_all(data, nodes)
+
+    def _loss_of_all(self, data: Prepared, nodes: Tensor | None) -> Tensor:
+        loss = self.soft_label_loss(self.net, self.soft_labels, data, nodes)
+        if not self.others:
+            return loss
+        unmasked, graphless = (self._learner(name) for name in _OTHERS)
+        loss = loss + self.soft_label_loss(unmasked, self.unmasked_labels, data, nodes)
+        return loss + cross_entropy(graphless(data.train_x), data.train_y)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """W₁ of each learner."""
@@ -182,7 +180,7 @@ class PAMTPlusModule(PAMTModule):
         """Class probabilities as chosen."""
         if not self.others:
             return super().predict_nodes(data)
-        logits = self._learner(self.chosen)(data.x)
+        logits = data.outputs(self._learner(self.chosen))
         return Prediction(self._probs(self.chosen, logits, data), logits)
 
     def predict_for_stopping(self, data: Prepared) -> Prediction:
@@ -190,7 +188,7 @@ class PAMTPlusModule(PAMTModule):
         if not self.others:
             return super().predict_for_stopping(data)
         y, index = data.graph.y, data.graph.val_index
-        logits = {name: self._learner(name)(data.x) for name in (INFERENCES[0], *_OTHERS)}
+        logits = {name: data.outputs(self._learner(name)) for name in (INFERENCES[0], *_OTHERS)}
         best: tuple[float, float] | None = None
         # Until its first mask the masked learner is not asked.
         names = CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS
@@ -206,8 +204,10 @@ class PAMTPlusModule(PAMTModule):
                 self.inference_choice.fill_(CHOICES.index(name))
         return prediction
 
-    def _learner(self, name: str) -> torch.nn.Module:
-        return self.others[name] if name in _OTHERS else self.net
+    def _learner(self, name: str) -> MLP:
+        other: Any = self.others[name] if name in _OTHERS else self.net
+        learner: MLP = other
+        return learner
 
     def _probs(self, name: str, logits: Tensor, data: Prepared) -> Tensor:
         way = {"unmasked": "structure", "graphless": "network"}.get(name, name)
@@ -215,5 +215,5 @@ class PAMTPlusModule(PAMTModule):
 
     def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
         if way == "trusted":
-            return self.propagated_prediction(logits, self.trusted(data).adj_norm)
+            return self.propagated_prediction(logits, self.trusted(data).adj_norm, data)
         return super()._predict_by(way, logits, data)

@@ -2,32 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.functional import normalize_adjacency
+from pamt_lightning.functional import RowShare, normalize_adjacency
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import SparseFeatures, take_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is computed from a graph once and used in every step."""
+    """What is computed from a graph once and used in every step.
+
+    Attributes:
+        graph: The graph.
+        x: Attributes of the nodes of this process, as a network takes them; of a graph store, still
+            on disk.
+        adj_norm: Rows of Â of this process.
+        share: The nodes of this process: all, unless several work together.
+        batch_size: Nodes that a network is given at once; none: all of them.
+    """
 
     graph: Graph
     x: Tensor | SparseFeatures
     adj_norm: Tensor
+    share: RowShare
+    batch_size: int | None = None
 
     @classmethod
-    def from_graph(cls, graph: Graph, dtype: torch.dtype) -> Prepared:
-        """Normalise the adjacency, and store the transpose of sparse attributes."""
-        sparse = graph.x.layout == torch.sparse_csr
-        x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x.to(dtype)
-        return cls(graph, x, normalize_adjacency(graph.adjacency.to(dtype)))
+    def from_graph(
+        cls,
+        graph: Graph,
+        dtype: torch.dtype,
+        batch_size: int | None = None,
+        share: RowShare | None = None,
+    ) -> Prepared:
+        """Normalise the adjacency; of the attributes, take those of this process."""
+        share = share or RowShare.of(graph.num_nodes)
+        adj_norm = normalize_adjacency(graph.adjacency.to(dtype), share)
+        return cls(graph, _features(graph, share.rows, dtype), adj_norm, share, batch_size)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return self.graph.num_nodes
+
+    def outputs(self, network: Callable[[Tensor | SparseFeatures], Tensor]) -> Tensor:
+        """The output of a network for every node, ``batch_size`` of them at a time.
+
+        Args:
+            network: Takes the attributes of some nodes and says something of each by itself.
+
+        Returns:
+            Shape ``[N, C]``.
+        """
+        count, size = self.x.shape[0], self.batch_size
+        if size is None or size >= count:
+            return self.share.gather(network(self.x))
+        found: Tensor | None = None
+        for start in range(0, count, size):
+            part = network(take_rows(self.x, slice(start, start + size)))
+            if found is None:
+                found = part.new_empty(count, part.shape[1])
+            found[start : start + size] = part
+        assert found is not None
+        return self.share.gather(found)
+
+    def batch(self, nodes: Tensor) -> tuple[Tensor | SparseFeatures, Tensor, int]:
+        """Those of some nodes that are of this process.
+
+        Args:
+            nodes: Positions in the whole graph, ascending.
+
+        Returns:
+            Their attributes, their positions, and how many of the nodes stand before them.
+        """
+        own, before = self.share.part_of(nodes)
+        features = take_rows(self.x, own - self.share.first)
+        if isinstance(features, SparseFeatures) and before:
+            degrees = self.graph.x.crow_indices().diff()
+            features = replace(features, first_entry=int(degrees[nodes[:before]].sum()))
+        return features, own, before
 
     @property
     def train_index(self) -> Tensor:
@@ -39,8 +99,8 @@ class Prepared:
 
     @cached_property
     def train_x(self) -> Tensor | SparseFeatures:
-        """Attributes of the labelled nodes alone."""
-        return take_rows(self.x, self.train_index)
+        """Attributes of the labelled nodes alone, in every process."""
+        return _features(self.graph, self.train_index, self.dtype)
 
     @cached_property
     def train_y(self) -> Tensor:
@@ -51,6 +111,15 @@ class Prepared:
     def dtype(self) -> torch.dtype:
         """Floating type of everything computed from the graph."""
         return self.adj_norm.dtype
+
+
+def _features(graph: Graph, nodes: Tensor | slice, dtype: torch.dtype) -> Tensor | SparseFeatures:
+    sparse = graph.x.layout == torch.sparse_csr
+    x = SparseFeatures.from_csr(graph.x, dtype) if sparse else graph.x
+    if isinstance(nodes, slice) and nodes == slice(0, graph.num_nodes):
+        return x.to(dtype) if isinstance(x, Tensor) else x  # no copy, so the transpose is kept
+    rows = take_rows(x, nodes)
+    return rows.to(dtype) if isinstance(rows, Tensor) else rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,10 @@ StoppingLoss = Literal["nll", "soft"]
 class SoftLabelModule(NodeClassificationModule):
     """An MLP trained on soft labels over all nodes; its prediction is propagated in turn.
 
+    The MLP looks at one node at a time, so a step may be on some nodes, and several processes may
+    share the nodes: soft labels and predictions ``[N, C]`` are in each of them, attributes and
+    edges only those of its own nodes.
+
     A method says what its soft labels are (`make_soft_labels`) and how far each counts (`gamma`).
     The arguments are those of `PTSModule`.
     """
@@ -64,6 +68,8 @@ class SoftLabelModule(NodeClassificationModule):
         self.soft_labels: Tensor | None = None
         self._stopping_labels: tuple[Prepared, Tensor] | None = None
 
+    works_in_shares = True
+
     # What a method may say ---------------------------------------------------------------------
 
     def make_soft_labels(self, data: Prepared) -> None:
@@ -76,7 +82,7 @@ class SoftLabelModule(NodeClassificationModule):
 
     def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
         """Class probabilities out of f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
-        return self.propagated_prediction(logits, data.adj_norm)
+        return self.propagated_prediction(logits, data.adj_norm, data)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -108,17 +114,37 @@ class SoftLabelModule(NodeClassificationModule):
             num_steps=self.num_steps,
             alpha=self.alpha,
             reset=self.reset_labelled,
+            share=data.share,
         )
 
     # The method --------------------------------------------------------------------------------
 
     def training_loss(self, data: Prepared) -> Tensor:
         """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
-        if self.soft_labels is None:
+        return self.soft_label_loss(self.net, self.soft_labels, data)
+
+    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
+        """The same of some nodes, times N by their number: its mean over batches is the whole."""
+        return self.soft_label_loss(self.net, self.soft_labels, data, nodes)
+
+    def soft_label_loss(
+        self, net: MLP, labels: Tensor | None, data: Prepared, nodes: Tensor | None = None
+    ) -> Tensor:
+        """The loss of an MLP that learns from some soft labels, on all nodes or on some."""
+        if labels is None:
             raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
-        logits, gamma = self.net(data.x), self.gamma()
+        scale = self.loss_weight
+        scale *= data.share.world_size  # DDP takes the mean of the processes' gradients
+        if nodes is None:
+            logits: Tensor = net(data.x, data.share.first)
+            labels = labels[data.share.rows]
+        else:
+            features, own, before = data.batch(nodes)
+            logits, labels = net(features, before), labels[own]
+            scale *= data.num_nodes / len(nodes)
+        gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
-        return self.loss_weight * soft_cross_entropy(logits, self.soft_labels, weights)
+        return scale * soft_cross_entropy(logits, labels, weights)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """W₁."""
@@ -126,13 +152,13 @@ class SoftLabelModule(NodeClassificationModule):
 
     def predict_nodes(self, data: Prepared) -> Prediction:
         """See `predict_from`."""
-        logits = self.net(data.x)
+        logits = data.outputs(self.net)
         return Prediction(self.predict_from(logits, data), logits)
 
-    def propagated_prediction(self, logits: Tensor, adj: Tensor) -> Tensor:
+    def propagated_prediction(self, logits: Tensor, adj: Tensor, data: Prepared) -> Tensor:
         """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""
         probs = torch.softmax(logits, dim=-1)
-        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha)
+        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha, share=data.share)
         return probs / probs.sum(1, keepdim=True)
 
     def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
@@ -154,6 +180,7 @@ class SoftLabelModule(NodeClassificationModule):
                 num_steps=self.num_steps,
                 alpha=self.alpha,
                 reset=True,
+                share=data.share,
             )
             self._stopping_labels = (data, labels)
         return self._stopping_labels[1]

@@ -14,7 +14,8 @@ from pamt_lightning.functional.attention import (
     edge_scores,
     edge_softmax,
 )
-from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes, dropout
+from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
 from pamt_lightning.nn.sparse import SparseFeatures
 
 _NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper

@@ -7,25 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from pamt_lightning.nn.dropout import dropout
 from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
-
-_LEVELS = 1 << 16  # of a random number of 16 bits
-
-
-def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Set a share ``rate`` of the entries to zero and scale the others up, in training only.
-
-    One random number of 64 bits serves four entries, so the rate is a multiple of 2^-16, and the
-    scale is the exact one of that rate. Torch's own needs five times as long on a CPU.
-    """
-    if not training or rate == 0.0:
-        return x
-    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
-    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
-    bits.random_(torch.iinfo(torch.int64).min, None)  # all 64 bits: by itself it leaves out one
-    draws = bits.view(torch.int16)[: x.numel()].view(x.shape)
-    kept = draws >= dropped - _LEVELS // 2
-    return x * kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
 
 
 def check_sizes(**sizes: int) -> None:
@@ -67,18 +50,19 @@ class InputLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        """Map attributes ``[N, F]`` to ``[N, D]``."""
+    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
+        """Map attributes ``[N, F]`` to ``[N, D]``; rows before them matter for dropout alone."""
         if isinstance(x, SparseFeatures):
             out = sparse_linear(self._drop_values(x), self.weight)
         else:
-            out = dropout(x, self.dropout, self.training) @ self.weight
+            first = first_row * x.shape[1]
+            out = dropout(x, self.dropout, self.training, first) @ self.weight
         return out if self.bias is None else out + self.bias
 
     def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
         if not self.training or self.dropout == 0.0:
             return x
-        return x.with_values(dropout(x.values, self.dropout, training=True))
+        return x.with_values(dropout(x.values, self.dropout, True, x.first_entry))
 
 
 class MLP(nn.Module):
@@ -107,8 +91,15 @@ class MLP(nn.Module):
         self.input = InputLinear(num_features, hidden_dim, dropout, bias)
         self.output = nn.Linear(hidden_dim, num_classes, bias)
 
-    def forward(self, x: Tensor | SparseFeatures) -> Tensor:
-        """Logits ``[N, C]`` of attributes ``[N, F]``."""
-        hidden = torch.relu(self.input(x))
-        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training))
+    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
+        """Logits ``[N, C]`` of attributes ``[N, F]``.
+
+        Args:
+            x: The attributes.
+            first_row: How many rows stand before them, if these are a part of a larger whole: see
+                `dropout`.
+        """
+        hidden = torch.relu(self.input(x, first_row))
+        first = first_row * hidden.shape[1]
+        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training, first))
         return logits

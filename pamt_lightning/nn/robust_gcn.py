@@ -15,7 +15,8 @@ from pamt_lightning.functional.gaussian import (
     require_gamma,
     square_entries,
 )
-from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes, dropout
+from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
 from pamt_lightning.nn.sparse import SparseFeatures
 
 

@@ -1,4 +1,4 @@
-"""A sparse feature matrix with its transpose stored, and its product with a weight matrix."""
+"""A sparse feature matrix that keeps its transpose, and its product with a weight matrix."""
 
 from __future__ import annotations
 
@@ -13,31 +13,49 @@ from pamt_lightning.functional.normalize import sum_of_rows, transpose_pattern
 
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures:
-    """CSR features together with the CSR form of their transpose.
+class CsrPattern:
+    """Where the stored entries of a CSR matrix are; its transpose is made once, when asked for.
 
-    Autograd through ``csr @ weight`` transposes the matrix anew at every backward pass; storing the
-    transpose once makes forward plus backward about three times faster.
+    Autograd through ``csr @ weight`` transposes the matrix anew at every backward pass; keeping the
+    transpose makes forward plus backward about three times faster.
 
     Attributes:
         crow: Row pointers, shape ``[N + 1]``.
         col: Column of each stored entry, shape ``[nnz]``.
-        values: The stored entries.
-        t_crow: Row pointers of the transpose, shape ``[F + 1]``.
-        t_col: Column (that is, node) of each entry of the transpose.
-        t_order: Position in ``values`` of each entry of the transpose.
+        num_columns: Number of columns F.
     """
 
     crow: Tensor
     col: Tensor
+    num_columns: int
+
+    @cached_property
+    def transposed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers and columns of the transpose, and the stored entry that each of its is."""
+        ones = torch.ones(1, device=self.col.device).expand(len(self.col))
+        shape = (len(self.crow) - 1, self.num_columns)
+        return transpose_pattern(
+            torch.sparse_csr_tensor(self.crow, self.col, ones, shape, check_invariants=False)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFeatures:
+    """Sparse features: a pattern, and the values at it.
+
+    Attributes:
+        pattern: Where the stored entries are; shared by all features with the same entries.
+        values: The stored entries, shape ``[nnz]``.
+        first_entry: How many entries stand before them, if these are rows of a larger whole.
+    """
+
+    pattern: CsrPattern
     values: Tensor
-    t_crow: Tensor
-    t_col: Tensor
-    t_order: Tensor
+    first_entry: int = 0
 
     @classmethod
     def from_csr(cls, x: Tensor, dtype: torch.dtype | None = None) -> SparseFeatures:
-        """Store the transpose of a CSR tensor ``x`` of shape ``[N, F]``; O(nnz log nnz), once.
+        """Take over a CSR tensor ``x`` of shape ``[N, F]``.
 
         Args:
             x: The features.
@@ -47,43 +65,53 @@ class SparseFeatures:
             raise ValueError(
                 f"`x` must be a sparse CSR matrix [N, F], got {x.layout} of shape {tuple(x.shape)}."
             )
-        crow, col, values = x.crow_indices(), x.col_indices(), x.values()
-        t_crow, t_col, t_order = transpose_pattern(x)
-        return cls(crow, col, values.to(dtype or values.dtype), t_crow, t_col, t_order)
+        pattern = CsrPattern(x.crow_indices(), x.col_indices(), int(x.shape[1]))
+        return cls(pattern, x.values().to(dtype or x.dtype))
+
+    @property
+    def crow(self) -> Tensor:
+        """Row pointers, shape ``[N + 1]``."""
+        return self.pattern.crow
+
+    @property
+    def col(self) -> Tensor:
+        """Column of each stored entry, shape ``[nnz]``."""
+        return self.pattern.col
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of nodes and of features."""
-        return len(self.crow) - 1, len(self.t_crow) - 1
+        return len(self.crow) - 1, self.pattern.num_columns
 
     @cached_property
     def t_values(self) -> Tensor:
         """The stored entries in the order of the transpose."""
-        return self.values[self.t_order]
+        return self.values[self.pattern.transposed[2]]
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same sparsity with other values."""
-        return SparseFeatures(self.crow, self.col, values, self.t_crow, self.t_col, self.t_order)
+        return SparseFeatures(self.pattern, values, self.first_entry)
 
-    def take_rows(self, index: Tensor) -> SparseFeatures:
-        """The rows ``index`` as a matrix of their own."""
-        counts = self.crow.diff()[index]
-        crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(self.crow.dtype)
-        first = (self.crow[:-1][index] - crow[:-1]).repeat_interleave(counts)
-        entries = torch.arange(int(crow[-1]), device=crow.device) + first
-        rows = torch.sparse_csr_tensor(
-            crow,
-            self.col[entries],
-            self.values[entries],
-            (len(index), self.shape[1]),
-            check_invariants=False,
-        )
-        return SparseFeatures.from_csr(rows)
+    def take_rows(self, nodes: Tensor | slice) -> SparseFeatures:
+        """Some rows as a matrix of their own; those of a slice share the memory of this one."""
+        if isinstance(nodes, slice):
+            first, last, _ = nodes.indices(self.shape[0])
+            crow = self.crow[first : last + 1]
+            entries: Tensor | slice = slice(int(crow[0]), int(crow[-1]))
+            crow = crow - crow[0]
+        else:
+            counts = self.crow.diff()[nodes]
+            crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(self.crow.dtype)
+            first_entry = (self.crow[:-1][nodes] - crow[:-1]).repeat_interleave(counts)
+            entries = torch.arange(int(crow[-1]), device=crow.device) + first_entry
+        pattern = CsrPattern(crow, self.col[entries], self.pattern.num_columns)
+        before = entries.start if isinstance(entries, slice) else 0
+        return SparseFeatures(pattern, self.values[entries], before)
 
 
-def take_rows(x: Tensor | SparseFeatures, index: Tensor) -> Tensor | SparseFeatures:
-    """The rows ``index`` of dense or sparse features."""
-    return x.take_rows(index) if isinstance(x, SparseFeatures) else x[index]
+def take_rows(x: Tensor | SparseFeatures, nodes: Tensor | slice) -> Tensor | SparseFeatures:
+    """Some rows of dense or sparse features; those of a slice share their memory."""
+    return x.take_rows(nodes) if isinstance(x, SparseFeatures) else x[nodes]
 
 
 def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
@@ -109,4 +137,5 @@ class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         x: SparseFeatures = ctx.x
-        return sum_of_rows(x.t_crow, x.t_col, grads[0], x.t_values), None
+        crow, col, _ = x.pattern.transposed
+        return sum_of_rows(crow, col, grads[0], x.t_values), None

@@ -26,7 +26,8 @@ from pamt_lightning.data.splits import (
     ppnp_split,
     random_split,
 )
-from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
+from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from pamt_lightning import Graph, GraphDataModule, PAMTModule
-from pamt_lightning.data.synthetic import SyntheticOptions
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 
 SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
 

@@ -12,7 +12,7 @@ import torch
 import pamt_lightning
 from pamt_lightning import Graph, GraphDataModule
 from pamt_lightning.callbacks import BestStopping
-from pamt_lightning.data.synthetic import SyntheticOptions
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.modules.base import NodeClassificationModule
 from tests.modules.helpers import OneGraph, quiet_trainer, small_data
@@ -43,7 +43,7 @@ def new(name: str, data: GraphDataModule, **options: Any) -> NodeClassificationM
     class_name, own = METHODS[name]
     pl.seed_everything(0, verbose=False)
     model: NodeClassificationModule = getattr(pamt_lightning, class_name)(
-        data.num_features, data.num_classes, **own, **options
+        data.num_features, data.num_classes, **{**own, **options}
     )
     return model
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
 from pamt_lightning.callbacks import BestStopping
-from pamt_lightning.data.datamodule import FullBatch
-from pamt_lightning.data.synthetic import SyntheticOptions
+from pamt_lightning.data.batches import FullBatch
+from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import one_hot_rows, propagate
 from pamt_lightning.modules.pamt import INFERENCES

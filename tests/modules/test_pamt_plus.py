@@ -184,7 +184,7 @@ def test_trust_is_that_of_the_graph_at_hand(tmp_path: Path) -> None:
     prepared = alone.prepare(one.graph)
     h = mask_representation(alone.net(prepared.x), "cosine")
     mask = mask_adjacency(alone.trusted(prepared).adj_norm, h)
-    by_hand = alone.propagated_prediction(alone.net(prepared.x), mask)
+    by_hand = alone.propagated_prediction(alone.net(prepared.x), mask, prepared)
     assert torch.equal(alone.predict_nodes(prepared).probs, by_hand)
 
 
@@ -361,7 +361,7 @@ def test_a_best_state_from_before_the_first_mask_stays_one(tmp_path: Path) -> No
     prepared = again.prepare(data.graph)
     with torch.no_grad():
         logits = again.others["unmasked"](prepared.x)
-        expected = again.propagated_prediction(logits, prepared.adj_norm)
+        expected = again.propagated_prediction(logits, prepared.adj_norm, prepared)
         assert torch.equal(again.predict_nodes(prepared).probs, expected)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import MLP, InputLinear, SparseFeatures
-from pamt_lightning.nn.mlp import dropout
+from pamt_lightning.nn.dropout import dropout
 
 
 def seeded_mlp(dropout: float = 0.0, hidden_dim: int = 16) -> MLP:
@@ -105,6 +105,20 @@ def test_dropout_at_the_ends_of_its_range_stays_finite(rate: float) -> None:
     assert torch.isfinite(out).all()
     kept = (out != 0).float().mean().item()
     assert kept == 1.0 if rate < 0.5 else kept < 1e-3
+
+
+@pytest.mark.parametrize("cuts", [[0], [4], [1, 2, 7], [5, 5, 400], [399]])
+def test_parts_drop_together_what_the_whole_would(cuts: list[int]) -> None:
+    whole = torch.ones(401)
+    torch.manual_seed(3)
+    expected, after = dropout(whole, 0.4, training=True), torch.get_rng_state()
+    found = []
+    for first, part in zip([0, *cuts], whole.tensor_split(cuts), strict=True):
+        torch.manual_seed(3)
+        found.append(dropout(part, 0.4, training=True, first=first))
+        assert torch.equal(torch.get_rng_state(), after)
+    assert torch.equal(torch.cat(found), expected)
+    assert not torch.equal(dropout(whole, 0.4, training=True), expected)  # the next draw
 
 
 def test_dropout_falls_on_each_entry_by_itself() -> None:

@@ -40,7 +40,7 @@ def dense_of(x: SparseFeatures) -> Tensor:
 def transpose_of(x: SparseFeatures) -> Tensor:
     """The dense form of what is stored as transpose; torch checks that columns are sorted."""
     return torch.sparse_csr_tensor(
-        x.t_crow, x.t_col, x.values[x.t_order], x.shape[::-1], check_invariants=True
+        *x.pattern.transposed[:2], x.t_values, x.shape[::-1], check_invariants=True
     ).to_dense()
 
 
@@ -56,7 +56,7 @@ def test_the_stored_transpose_is_the_transpose(
     assert x.shape == (12, 9)
     assert torch.equal(dense_of(x), csr.to_dense())
     assert torch.equal(transpose_of(x), csr.to_dense().T)
-    for index in (x.crow, x.col, x.t_crow, x.t_col):
+    for index in (x.crow, x.col, *x.pattern.transposed[:2]):
         assert index.dtype == index_type
 
 
@@ -102,6 +102,20 @@ def test_a_gradient_that_is_not_contiguous_gives_the_same(generator: torch.Gener
         sparse_linear(SparseFeatures.from_csr(csr), weight).sum(), weight
     )  # expanded from one number
     torch.testing.assert_close(grad, csr.to_dense().sum(0).unsqueeze(1).expand(9, 3))
+
+
+@INDEX_TYPES
+@pytest.mark.parametrize("rows", [slice(0, 12), slice(3, 7), slice(10, 40), slice(4, 4)])
+def test_a_slice_of_rows_is_that_of_the_dense_matrix_and_copies_nothing(
+    generator: torch.Generator, rows: slice, index_type: torch.dtype
+) -> None:
+    x = SparseFeatures.from_csr(random_csr(generator, index_type=index_type))
+    taken = x.take_rows(rows)
+    assert torch.equal(dense_of(taken), dense_of(x)[rows])
+    assert torch.equal(transpose_of(taken), dense_of(x)[rows].T)
+    assert taken.crow.dtype == taken.col.dtype == index_type
+    for part, whole in ((taken.col, x.col), (taken.values, x.values)):
+        assert part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (1, 1), (4, 1)])
@@ -154,7 +168,8 @@ def test_taken_rows_are_those_of_the_dense_matrix(
     assert taken.shape == (len(rows), 9)
     assert torch.equal(dense_of(taken), dense_of(x)[index])
     assert torch.equal(transpose_of(taken), dense_of(x)[index].T)
-    assert taken.crow.dtype == taken.col.dtype == taken.t_col.dtype == index_type
+    for stored in (taken.crow, taken.col, taken.pattern.transposed[1]):
+        assert stored.dtype == index_type
     weight = torch.randn(9, 2, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(sparse_linear(taken, weight), (dense_of(x) @ weight)[index])
 

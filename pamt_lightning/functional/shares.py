@@ -1,0 +1,71 @@
+"""Which rows of the graph a process works on, and how it gets those of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RowShare:
+    """The rows of an ``[N, …]`` matrix that one of several processes owns.
+
+    Attributes:
+        bounds: The first row of each process and, at the end, N.
+        rank: The number of this process.
+    """
+
+    bounds: tuple[int, ...]
+    rank: int = 0
+
+    @classmethod
+    def of(cls, num_rows: int, rank: int = 0, world_size: int = 1) -> RowShare:
+        """Cut rows into shares whose sizes differ by one at most."""
+        if not 0 <= rank < world_size:
+            raise ValueError(f"`rank` must lie in [0, {world_size}), got {rank}.")
+        return cls(tuple(num_rows * r // world_size for r in range(world_size + 1)), rank)
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes."""
+        return len(self.bounds) - 1
+
+    @property
+    def first(self) -> int:
+        """The first row of this process."""
+        return self.bounds[self.rank]
+
+    @property
+    def rows(self) -> slice:
+        """The rows of this process."""
+        return slice(self.first, self.bounds[self.rank + 1])
+
+    def gather(self, part: Tensor) -> Tensor:
+        """The whole matrix ``[N, …]`` from the parts of all processes; all must call it.
+
+        Args:
+            part: The rows of this process.
+        """
+        sizes = [last - first for first, last in pairwise(self.bounds)]
+        if len(part) != sizes[self.rank]:
+            raise ValueError(f"`part` must have {sizes[self.rank]} rows, got {len(part)}.")
+        if self.world_size == 1:
+            return part
+        most = max(sizes)
+        padded = part.contiguous()
+        if len(part) < most:
+            padded = torch.cat([padded, part.new_zeros(most - len(part), *part.shape[1:])])
+        whole = part.new_empty(self.world_size * most, *part.shape[1:])
+        torch.distributed.all_gather(list(whole.split(most)), padded)
+        if min(sizes) == most:
+            return whole
+        return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])
+
+    def part_of(self, nodes: Tensor) -> tuple[Tensor, int]:
+        """The nodes of an ascending list that this process owns, and how many stand before them."""
+        ends = torch.tensor([self.rows.start, self.rows.stop], device=nodes.device)
+        first, last = torch.searchsorted(nodes, ends).tolist()
+        return nodes[first:last], first

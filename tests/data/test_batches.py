@@ -1,0 +1,49 @@
+"""Batches of nodes: each node once per epoch, drawn anew, the same whenever an epoch is run."""
+
+import numpy as np
+import pytest
+
+from pamt_lightning.data.batches import FullBatch, NodeBatches
+
+
+def batches(num_nodes: int, size: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
+    loader = NodeBatches(num_nodes, size, lambda: seed, lambda: epoch)
+    found = [batch.tolist() for batch in loader]
+    assert len(loader) == len(found)
+    return found
+
+
+@pytest.mark.parametrize(("num_nodes", "size"), [(10, 3), (10, 5), (10, 1), (1000, 130), (7, 6)])
+def test_each_node_is_in_one_batch_of_an_epoch(num_nodes: int, size: int) -> None:
+    found = batches(num_nodes, size)
+    assert sorted(node for batch in found for node in batch) == list(range(num_nodes))
+    assert {len(batch) for batch in found[:-1]} <= {size}
+    assert all(batch == sorted(batch) for batch in found)
+
+
+def test_epochs_and_seeds_have_batches_of_their_own() -> None:
+    first = batches(100, 10)
+    assert batches(100, 10) == first
+    assert batches(100, 10, epoch=1) != first
+    assert batches(100, 10, seed=1) != first
+
+
+def test_large_batches_are_read_in_stretches_and_still_mixed() -> None:
+    for batch in batches(64 * 4000, 64 * 100)[:3]:
+        nodes = np.array(batch)
+        stretches = 1 + np.count_nonzero(np.diff(nodes) != 1)
+        assert 50 < stretches <= 64 + 1
+        # If nodes came in order of ten classes, each would be there.
+        assert len(np.unique(nodes // 25_600)) == 10
+
+
+def test_the_global_random_state_is_left_alone() -> None:
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()
+    batches(100, 10)
+    after = np.random.get_state(legacy=False)["state"]["key"]
+    np.testing.assert_array_equal(before, after)
+
+
+def test_a_full_batch_is_one_token() -> None:
+    assert list(FullBatch()) == [None]
+    assert len(FullBatch()) == 1
