@@ -123,14 +123,19 @@ class Graph:
         """Where the tensors are."""
         return self.y.device
 
-    def to(self, device: torch.device | str) -> Graph:
-        """The same graph on ``device``; itself if it is there already."""
+    def to(self, device: torch.device | str, *, attributes: bool = True) -> Graph:
+        """The same graph on ``device``; itself if it is there already.
+
+        Args:
+            device: Where to.
+            attributes: Whether they go there too, or stay where they are, to be sent in parts.
+        """
         device = torch.device(device)
         if device == self.device:
             return self
         moved = {
             name: value.to(device)
-            for name in ("x", "adjacency", "y", *SPLIT_FIELDS)
+            for name in ("adjacency", "y", *SPLIT_FIELDS, *(["x"] if attributes else []))
             if (value := getattr(self, name)) is not None
         }
         return self._replace(moved)

@@ -21,7 +21,7 @@ from pamt_lightning.data.own import read_own_graph
 from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
-from pamt_lightning.data.split_choice import SplitSizes, given_split
+from pamt_lightning.data.split_choice import SplitSizes, count_or_share, given_split
 from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
 from pamt_lightning.data.synthetic import synthetic_graph
 from pamt_lightning.data.synthetic_options import SyntheticOptions
@@ -33,7 +33,6 @@ _NPZ = re.compile(r"\.npz$", re.IGNORECASE)
 
 SplitName = Literal["ppnp", "random", "given"]
 
-
 DEFAULT_SYNTHETIC = SyntheticOptions()
 
 
@@ -43,7 +42,8 @@ class GraphDataModule(pl.LightningDataModule):
     Args:
         dataset: Name in the registry (`pamt datasets` lists them); `synthetic` unless ``path`` is
             given.
-        path: A graph of your own: an ``.npz`` file, or a folder with edges.csv and nodes.csv.
+        path: A graph of your own: an ``.npz`` file, a folder with edges.csv and nodes.csv, or a
+            graph store (`pamt datasets convert`).
         root: Folder or folders to look for data files in before the cache and the network; those of
             the environment variable PAMT_DATA come after them.
         offline: Never touch the network.
@@ -66,8 +66,8 @@ class GraphDataModule(pl.LightningDataModule):
         noise_seed: Seed of the structure noise, apart from all others.
         synthetic: Arguments of the data set `synthetic`.
         batch_size: Nodes in a training step, and in each piece of a prediction; by default all. For
-            graphs whose attributes or hidden layer do not fit into memory: those of a graph store
-            (`pamt datasets convert`) then stay on disk. An epoch goes through all nodes once.
+            graphs whose attributes or hidden layer do not fit into memory, or not onto the GPU:
+            those of a graph store then stay on disk. An epoch goes through all nodes once.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class GraphDataModule(pl.LightningDataModule):
         if num_known is not None and self.split_name != "ppnp":
             raise InputError(f"`num_known` goes with `split`='ppnp', got {self.split_name!r}.")
         self.split_path = split_path
-        self.train = _count_or_share(train)
-        self.val = None if val is None else _count_or_share(val)
-        self.test = None if test is None else _count_or_share(test)
+        self.train = count_or_share(train)
+        self.val = None if val is None else count_or_share(val)
+        self.test = None if test is None else count_or_share(test)
         self.num_known = num_known
         self.scale_features = scale_features
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
@@ -254,7 +254,7 @@ class GraphDataModule(pl.LightningDataModule):
         """The graph on ``device``, copied there once."""
         if self._on_device is None or self._on_device.device != device:
             with torch.inference_mode(False):  # a test may come before a training
-                self._on_device = self.graph.to(device)
+                self._on_device = self.graph.to(device, attributes=self.batch_size is None)
         return self._on_device
 
     def transfer_batch_to_device(
@@ -347,8 +347,3 @@ def _tensor(array: npt.NDArray[Any] | None) -> torch.Tensor | None:
 
 def _absolute(path: str | Path | None) -> str | None:
     return None if path is None else str(Path(path).expanduser().absolute())
-
-
-def _count_or_share(value: int | float) -> int | float:
-    # The command line reads the count 60 as the number 60.0 where a share is allowed too.
-    return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value

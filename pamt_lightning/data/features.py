@@ -108,3 +108,33 @@ def l1_normalize(features: Features) -> Features:
     scaled = features.copy()
     scaled.data = (features.data / divisor).astype(features.dtype)
     return scaled
+
+
+class Moments:
+    """Mean and deviation of columns, of rows that come in blocks (Chan et al. 1983).
+
+    Args:
+        num_columns: Number of columns.
+    """
+
+    def __init__(self, num_columns: int) -> None:
+        self._count = 0
+        self.mean = np.zeros(num_columns)
+        self._squares = np.zeros(num_columns)  # of the distances from the mean
+
+    def add(self, rows: npt.NDArray[Any]) -> None:
+        """Add rows ``[m, columns]``."""
+        if not len(rows):
+            return
+        mean = rows.mean(axis=0, dtype=np.float64)
+        step, total = mean - self.mean, self._count + len(rows)
+        self._squares += np.square(rows - mean).sum(axis=0)
+        self._squares += step**2 * self._count * len(rows) / total
+        self.mean = self.mean + step * len(rows) / total
+        self._count = total
+
+    @property
+    def std(self) -> npt.NDArray[np.float64]:
+        """The deviation; 1 where a column is constant, as in `Scaling`."""
+        std = np.sqrt(self._squares / max(1, self._count))
+        return np.where(std > 0, std, 1.0)

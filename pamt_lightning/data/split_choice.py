@@ -67,3 +67,8 @@ def given_split(
             f"val_index and test_index; {source!r} brings none."
         )
     return index_split(given, labels, node_ids, source=source)
+
+
+def count_or_share(value: int | float) -> int | float:
+    """A size as it was meant: the command line reads the count 60 as 60.0 where shares may be."""
+    return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value

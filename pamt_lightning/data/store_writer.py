@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pamt_lightning.data.features import ScaleName, Scaling, l1_normalize
+from pamt_lightning.data.features import Moments, ScaleName, Scaling, l1_normalize
 from pamt_lightning.data.npy_stream import NpyStream
 from pamt_lightning.data.own_common import fits_float32
 from pamt_lightning.data.raw import RawGraph
@@ -32,11 +32,13 @@ _ROWS_AT_ONCE = 1 << 16  # nodes that `write_store` takes at a time
 class GraphStoreWriter:
     """Writes a graph store; it is there, whole, when the ``with`` block ends without an error.
 
-    >>> with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
-    ...     for features, labels in blocks_of_nodes:      # in the order of the nodes
-    ...         writer.add_nodes(features, labels)
-    ...     for sources, targets in blocks_of_edges:      # in any order
-    ...         writer.add_edges(sources, targets)
+    Its use::
+
+        with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
+            for features, labels in blocks_of_nodes:  # in the order of the nodes
+                writer.add_nodes(features, labels)
+            for sources, targets in blocks_of_edges:  # in any order
+                writer.add_edges(sources, targets)
 
     Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
     dense or all sparse, as the first block is, and are written scaled.
@@ -279,36 +281,6 @@ class GraphStoreWriter:
         twice = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(twice):
             raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")
-
-
-class Moments:
-    """Mean and deviation of columns, of rows that come in blocks (Chan et al. 1983).
-
-    Args:
-        num_columns: Number of columns.
-    """
-
-    def __init__(self, num_columns: int) -> None:
-        self._count = 0
-        self.mean = np.zeros(num_columns)
-        self._squares = np.zeros(num_columns)  # of the distances from the mean
-
-    def add(self, rows: Array) -> None:
-        """Add rows ``[m, columns]``."""
-        if not len(rows):
-            return
-        mean = rows.mean(axis=0, dtype=np.float64)
-        step, total = mean - self.mean, self._count + len(rows)
-        self._squares += np.square(rows - mean).sum(axis=0)
-        self._squares += step**2 * self._count * len(rows) / total
-        self.mean = self.mean + step * len(rows) / total
-        self._count = total
-
-    @property
-    def std(self) -> npt.NDArray[np.float64]:
-        """The deviation; 1 where a column is constant, as in `Scaling`."""
-        std = np.sqrt(self._squares / max(1, self._count))
-        return np.where(std > 0, std, 1.0)
 
 
 def write_store(

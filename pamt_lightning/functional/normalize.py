@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
@@ -68,18 +72,39 @@ def row_indices(adj: Tensor) -> Tensor:
     return rows.repeat_interleave(crow.diff(), output_size=adj.col_indices().numel())
 
 
-def transpose_pattern(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the stored entries of a CSR tensor ``[N, M]`` stand in its transpose; O(nnz log nnz).
+def transpose_pattern(matrix: Tensor, num_blocks: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the stored entries of a CSR tensor ``[N, M]`` stand in its transpose.
+
+    Args:
+        matrix: The tensor.
+        num_blocks: Cut the rows into so many blocks of like size and put the transposes of these
+            one below the other: their sum is the transpose.
 
     Returns:
-        Row pointers of the transpose ``[M + 1]``, the column of each of its entries ``[nnz]``, and
-        the number that entry has in ``matrix`` ``[nnz]``, all of them sorted by row and column.
+        Row pointers of the transpose ``[num_blocks * M + 1]``, the column of each of its entries
+        ``[nnz]``, and the number that entry has in ``matrix`` ``[nnz]``, all of them sorted by row
+        and column.
     """
     crow, col = matrix.crow_indices(), matrix.col_indices()
-    order = torch.argsort(col, stable=True)  # stable: rows stay sorted inside a column
-    counts = torch.bincount(col, minlength=matrix.shape[1])
-    t_crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(crow.dtype)
-    return t_crow, row_indices(matrix)[order], order
+    num_rows, num_columns = matrix.shape
+    if num_blocks > 1:
+        col = col.to(torch.int64, copy=True)
+        ends = crow[[num_rows * block // num_blocks for block in range(num_blocks + 1)]].tolist()
+        for block, (first, last) in enumerate(pairwise(ends)):
+            col[first:last] += block * num_columns
+    shape = (num_rows, num_blocks * num_columns)
+    if col.device.type == "cpu":  # by counting: ten times as fast as a sort
+        entries = np.arange(len(col))
+        by_row = sp.csr_array((entries, col.numpy(), crow.numpy()), shape=shape)
+        found = by_row.tocsc()
+        parts = [torch.from_numpy(part) for part in (found.indptr, found.indices, found.data)]
+    else:
+        order = torch.argsort(col, stable=True)  # stable: rows stay sorted inside a column
+        counts = torch.bincount(col, minlength=shape[1])
+        t_crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        parts = [t_crow, row_indices(matrix)[order], order]
+    t_crow, t_col, order = (part.to(crow.dtype) for part in parts)
+    return t_crow, t_col, order
 
 
 def sum_of_rows(crow: Tensor, col: Tensor, dense: Tensor, weights: Tensor | None = None) -> Tensor:

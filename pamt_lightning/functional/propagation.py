@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from pamt_lightning.functional.normalize import sum_of_rows
 from pamt_lightning.functional.shares import RowShare
 
 
@@ -36,26 +39,34 @@ def propagate(
     Returns:
         :math:`Y^{(K)}`, shape ``[N, C]``.
     """
-    share = share or RowShare.of(len(y0))
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"`alpha` is a teleport weight and must lie in [0, 1], got {alpha}.")
     if num_steps < 0:
         raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
     if y0.dim() != 2:
         raise ValueError(f"`y0` must be [N, C], got {tuple(y0.shape)}.")
+    share = share or RowShare.of(len(y0))
     if adj.shape != (len(y0[share.rows]), len(y0)):
         raise ValueError(
             f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
         )
     restart = alpha * y0[share.rows]
+    smooth = _scaled_product(adj, 1.0 - alpha)
     fixed_rows = None if reset_index is None else y0[reset_index]
     y = y0
     for _ in range(num_steps):
-        part = torch.addmm(restart, adj, y, alpha=1.0 - alpha) if alpha > 0.0 else adj @ y
-        y = share.gather(part)
+        y = share.gather(smooth(y).add_(restart))
         if reset_index is not None and fixed_rows is not None:
             y[reset_index] = fixed_rows
     return y
+
+
+def _scaled_product(adj: Tensor, factor: float) -> Callable[[Tensor], Tensor]:
+    """The product of ``factor * adj`` and a matrix, for many matrices."""
+    if adj.layout != torch.sparse_csr or adj.device.type != "cpu":
+        return lambda y: (adj @ y).mul_(factor)
+    crow, col, values = adj.crow_indices(), adj.col_indices(), factor * adj.values()
+    return lambda y: sum_of_rows(crow, col, y, values)
 
 
 def propagate_labels(

@@ -49,17 +49,18 @@ class RowShare:
         Args:
             part: The rows of this process.
         """
-        sizes = [last - first for first, last in pairwise(self.bounds)]
-        if len(part) != sizes[self.rank]:
-            raise ValueError(f"`part` must have {sizes[self.rank]} rows, got {len(part)}.")
+        own = self.bounds[self.rank + 1] - self.first
+        if len(part) != own:
+            raise ValueError(f"`part` must have {own} rows, got {len(part)}.")
         if self.world_size == 1:
             return part
+        sizes = [last - first for first, last in pairwise(self.bounds)]
         most = max(sizes)
         padded = part.contiguous()
         if len(part) < most:
             padded = torch.cat([padded, part.new_zeros(most - len(part), *part.shape[1:])])
         whole = part.new_empty(self.world_size * most, *part.shape[1:])
-        torch.distributed.all_gather(list(whole.split(most)), padded)
+        torch.distributed.all_gather(list(whole.tensor_split(self.world_size)), padded)
         if min(sizes) == most:
             return whole
         return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])

@@ -19,8 +19,6 @@ from pamt_lightning.functional.shares import RowShare
 Representation = Literal["softmax", "cosine", "logits"]
 MaskNormalization = Literal["none", "row", "sym"]
 
-_EDGES_AT_ONCE = 1 << 19  # bounds the two gathered [edges, C] blocks; larger is not faster
-
 
 def mask_representation(
     logits: Tensor, kind: Representation = "softmax", temperature: float = 1.0
@@ -72,12 +70,9 @@ def edge_similarity(adj: Tensor, h: Tensor, first: int | None = None) -> Tensor:
         raise ValueError(
             f"`h` must be [N, C] with N={adj.shape[1]} (rows of `adj`), got {tuple(h.shape)}."
         )
-    rows, cols = row_indices(adj), adj.col_indices()
-    similarity = torch.empty(len(cols), dtype=h.dtype, device=h.device)
-    for start in range(0, len(cols), _EDGES_AT_ONCE):
-        part = slice(start, start + _EDGES_AT_ONCE)
-        own = rows[part] + first if first else rows[part]
-        similarity[part] = torch.linalg.vecdot(h[own], h[cols[part]], dim=-1)
+    pattern = with_values(adj, adj.values().to(h.dtype))
+    own = h[first : first + adj.shape[0]]
+    similarity: Tensor = torch.sparse.sampled_addmm(pattern, own, h.t(), beta=0.0).values()
     return similarity
 
 

@@ -233,8 +233,12 @@ class NodeClassificationModule(pl.LightningModule):
             "val_acc": accuracy(prediction.probs, graph.y, graph.val_index),
             "val_loss": self.validation_loss(data, prediction),
         }
-        self.log_dict(metrics, batch_size=1, logger=False if in_fit else None)
-        if in_fit and (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+        if not in_fit:
+            self.log_dict(metrics, batch_size=1)
+            return
+        # What callbacks monitor. `self.log` would take a fifth of an epoch on a small graph.
+        self.trainer.callback_metrics.update(metrics)
+        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
             if prediction.logits is not None:
                 metrics["val_acc_network"] = accuracy(prediction.logits, graph.y, graph.val_index)
             self._log_now(metrics)

@@ -21,8 +21,8 @@ class Prepared:
 
     Attributes:
         graph: The graph.
-        x: Attributes of the nodes of this process, as a network takes them; of a graph store, still
-            on disk.
+        x: Attributes of the nodes of this process, as a network takes them. If it takes them in
+            parts they may be on another device, or still on the disk.
         adj_norm: Rows of Â of this process.
         share: The nodes of this process: all, unless several work together.
         batch_size: Nodes that a network is given at once; none: all of them.
@@ -63,10 +63,11 @@ class Prepared:
         """
         count, size = self.x.shape[0], self.batch_size
         if size is None or size >= count:
-            return self.share.gather(network(self.x))
+            return self.share.gather(network(self.x.to(self.device)))
         found: Tensor | None = None
         for start in range(0, count, size):
-            part = network(take_rows(self.x, slice(start, start + size)))
+            rows = take_rows(self.x, slice(start, start + size))
+            part = network(rows.to(self.device))
             if found is None:
                 found = part.new_empty(count, part.shape[1])
             found[start : start + size] = part
@@ -83,11 +84,12 @@ class Prepared:
             Their attributes, their positions, and how many of the nodes stand before them.
         """
         own, before = self.share.part_of(nodes)
-        features = take_rows(self.x, own - self.share.first)
+        features = take_rows(self.x, (own - self.share.first).to(self.graph.x.device))
         if isinstance(features, SparseFeatures) and before:
             degrees = self.graph.x.crow_indices().diff()
-            features = replace(features, first_entry=int(degrees[nodes[:before]].sum()))
-        return features, own, before
+            skipped = degrees[nodes[:before].to(degrees.device)]
+            features = replace(features, first_entry=int(skipped.sum()))
+        return features.to(self.device), own, before
 
     @property
     def train_index(self) -> Tensor:
@@ -100,12 +102,18 @@ class Prepared:
     @cached_property
     def train_x(self) -> Tensor | SparseFeatures:
         """Attributes of the labelled nodes alone, in every process."""
-        return _features(self.graph, self.train_index, self.dtype)
+        index = self.train_index.to(self.graph.x.device)
+        return _features(self.graph, index, self.dtype).to(self.device)
 
     @cached_property
     def train_y(self) -> Tensor:
         """Classes of the labelled nodes."""
         return self.graph.y[self.train_index]
+
+    @property
+    def device(self) -> torch.device:
+        """Where a network is given its attributes; those not in use may be elsewhere."""
+        return self.adj_norm.device
 
     @property
     def dtype(self) -> torch.dtype:

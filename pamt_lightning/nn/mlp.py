@@ -6,8 +6,9 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.nn.dropout import dropout, relu_dropout
 from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
 
 
@@ -57,7 +58,7 @@ class InputLinear(nn.Module):
         else:
             first = first_row * x.shape[1]
             out = dropout(x, self.dropout, self.training, first) @ self.weight
-        return out if self.bias is None else out + self.bias
+        return out if self.bias is None else out.add_(self.bias)
 
     def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
         if not self.training or self.dropout == 0.0:
@@ -99,7 +100,7 @@ class MLP(nn.Module):
             first_row: How many rows stand before them, if these are a part of a larger whole: see
                 `dropout`.
         """
-        hidden = torch.relu(self.input(x, first_row))
+        hidden = self.input(x, first_row)
         first = first_row * hidden.shape[1]
-        logits: Tensor = self.output(dropout(hidden, self.dropout, self.training, first))
-        return logits
+        hidden, scale = relu_dropout(hidden, self.dropout, self.training, first)
+        return linear(hidden, scale * self.output.weight, self.output.bias)

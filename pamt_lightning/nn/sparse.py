@@ -11,6 +11,11 @@ from torch import Tensor
 
 from pamt_lightning.functional.normalize import sum_of_rows, transpose_pattern
 
+# Of a transpose: so many rows of a gradient stay in a cache, ...
+_ROWS_PER_BLOCK = 1024
+# ... if a sum over so many of them pays for adding up one more row of the result.
+_MIN_ENTRIES_PER_SUM = 40
+
 
 @dataclass(frozen=True, eq=False)
 class CsrPattern:
@@ -29,14 +34,23 @@ class CsrPattern:
     col: Tensor
     num_columns: int
 
+    @property
+    def num_blocks(self) -> int:
+        """In how many blocks of rows the transpose is kept."""
+        by_cache = (len(self.crow) - 1) // _ROWS_PER_BLOCK
+        by_sums = len(self.col) // (self.num_columns * _MIN_ENTRIES_PER_SUM)
+        return max(1, min(by_cache, by_sums))
+
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Row pointers and columns of the transpose, and the stored entry that each of its is."""
+        """Row pointers and columns of the transpose, and the stored entry that each of its is.
+
+        In `num_blocks` blocks, one below the other.
+        """
         ones = torch.ones(1, device=self.col.device).expand(len(self.col))
         shape = (len(self.crow) - 1, self.num_columns)
-        return transpose_pattern(
-            torch.sparse_csr_tensor(self.crow, self.col, ones, shape, check_invariants=False)
-        )
+        matrix = torch.sparse_csr_tensor(self.crow, self.col, ones, shape, check_invariants=False)
+        return transpose_pattern(matrix, self.num_blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +100,21 @@ class SparseFeatures:
     @cached_property
     def t_values(self) -> Tensor:
         """The stored entries in the order of the transpose."""
-        return self.values[self.pattern.transposed[2]]
+        return self.values.index_select(
+            0, self.pattern.transposed[2]
+        )  # [...] takes 4 times as long
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same sparsity with other values."""
         return SparseFeatures(self.pattern, values, self.first_entry)
+
+    def to(self, device: torch.device) -> SparseFeatures:
+        """The same on ``device``; itself if it is there already."""
+        if self.values.device == device:
+            return self
+        crow, col = self.crow.to(device), self.col.to(device)
+        pattern = CsrPattern(crow, col, self.pattern.num_columns)
+        return SparseFeatures(pattern, self.values.to(device), self.first_entry)
 
     def take_rows(self, nodes: Tensor | slice) -> SparseFeatures:
         """Some rows as a matrix of their own; those of a slice share the memory of this one."""
@@ -138,4 +162,6 @@ class _SparseLinear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         x: SparseFeatures = ctx.x
         crow, col, _ = x.pattern.transposed
-        return sum_of_rows(crow, col, grads[0], x.t_values), None
+        by_block = sum_of_rows(crow, col, grads[0], x.t_values)
+        blocks = x.pattern.num_blocks
+        return by_block if blocks == 1 else by_block.view(blocks, x.shape[1], -1).sum(0), None

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from pamt_lightning.functional import (
     normalize_adjacency,
     renormalize_mask,
     row_indices,
-    similarity,
 )
+from pamt_lightning.functional.normalize import take_csr_rows, with_values
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
 from pamt_lightning.graph import Graph
 
@@ -107,31 +107,21 @@ def test_softmax_similarity_is_a_chance(adj_norm: Tensor, h: Tensor) -> None:
     assert 0 <= actual.min() <= actual.max() <= 1
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 1792, 1793, 10**6])
-def test_similarity_does_not_depend_on_how_many_edges_are_taken_at_once(
-    adj_norm: Tensor, h: Tensor, at_once: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("first", "last"), [(0, 300), (0, 7), (7, 120), (299, 300), (50, 50)])
+def test_rows_of_the_graph_have_the_similarities_of_the_whole(
+    adj_norm: Tensor, h: Tensor, first: int, last: int
 ) -> None:
-    expected = edge_similarity(adj_norm, h)
-    assert len(expected) == 300 + 2 * 750
-    monkeypatch.setattr(similarity, "_EDGES_AT_ONCE", at_once)
-    assert torch.equal(edge_similarity(adj_norm, h), expected)
+    rows = take_csr_rows(adj_norm, slice(first, last))
+    crow = adj_norm.crow_indices()
+    expected = edge_similarity(adj_norm, h)[crow[first] : crow[last]]
+    assert torch.equal(edge_similarity(rows, h, first), expected)
 
 
-def test_edges_are_taken_in_blocks_of_the_given_size(
-    adj_norm: Tensor, h: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = []
-    vecdot = torch.linalg.vecdot
-
-    def count(a: Tensor, b: Tensor, **options: Any) -> Tensor:
-        sizes.append(len(a))
-        result: Tensor = vecdot(a, b, **options)
-        return result
-
-    monkeypatch.setattr(similarity, "_EDGES_AT_ONCE", 1000)
-    monkeypatch.setattr(torch.linalg, "vecdot", count)
-    edge_similarity(adj_norm, h)
-    assert sizes == [1000, 800]
+def test_similarity_does_not_read_the_values_of_the_graph(adj_norm: Tensor, h: Tensor) -> None:
+    other = with_values(adj_norm, 7 - 3 * adj_norm.values())
+    assert torch.equal(edge_similarity(other, h), edge_similarity(adj_norm, h))
+    in_double = edge_similarity(adj_norm.float(), h.double())  # the type is that of h
+    assert in_double.dtype == torch.float64
 
 
 def test_a_graph_without_stored_entries_has_no_similarity() -> None:

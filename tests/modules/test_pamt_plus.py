@@ -227,6 +227,7 @@ def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) ->
     data = small_data()
     plus = trained(PAMTPlusModule, data, tmp_path, 9, mask_from=4)
     pl.seed_everything(0, verbose=False)
+    torch.randint(torch.iinfo(torch.int64).max, ())  # the seed of the training
     sizes = (data.num_features, 16, data.num_classes, 0.0)
     *_, net = (MLP(*sizes) for _ in range(3))  # as they are made
     prepared = plus.prepare(data.graph)
@@ -273,7 +274,7 @@ def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None
         if over is None:
             answers[name] = logits.softmax(1)
         else:
-            answers[name] = model.propagated_prediction(logits, over)
+            answers[name] = model.propagated_prediction(logits, over, prepared)
     index = graph.val_index
     assert index is not None
     graph.y[index] = answers[way][index].argmax(1)
@@ -325,7 +326,9 @@ def test_before_its_first_mask_the_masked_learner_is_not_asked(tmp_path: Path) -
     index = data.graph.val_index
     assert index is not None
     nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
-    unmasked = model.propagated_prediction(nets["unmasked"](prepared.x), prepared.adj_norm)
+    unmasked = model.propagated_prediction(
+        nets["unmasked"](prepared.x), prepared.adj_norm, prepared
+    )
     answers = {"unmasked": unmasked, "graphless": nets["graphless"](prepared.x).softmax(1)}
     for name, probs in answers.items():
         data.graph.y[index] = probs[index].argmax(1)

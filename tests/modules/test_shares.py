@@ -14,7 +14,6 @@ from pamt_lightning.graph import Graph
 from tests.modules.helpers import quiet_trainer, small_data
 from tests.modules.test_every_method import new
 
-
 # Every process knows all predictions, so its figures are those of the whole.
 pytestmark = pytest.mark.filterwarnings("ignore:It is recommended to use .self.log")
 
@@ -47,7 +46,7 @@ def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_the_weights_are_those_of_one_process(
     world_size: int, batch_size: int | None, tmp_path: Path
 ) -> None:
-    options = {"dropout": 0.3, "refresh_interval": 3, "batch_size": batch_size}
+    options: dict[str, Any] = {"dropout": 0.3, "refresh_interval": 3, "batch_size": batch_size}
     expected = fitted("PAMT", tmp_path / "one", 1, **options)
     assert_close(fitted("PAMT", tmp_path / "many", world_size, **options), expected)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pamt_lightning.graph import Graph
 from pamt_lightning.nn import MLP, InputLinear, SparseFeatures
-from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.nn.dropout import dropout, relu_dropout
 
 
 def seeded_mlp(dropout: float = 0.0, hidden_dim: int = 16) -> MLP:
@@ -216,3 +216,46 @@ def test_dropout_must_lie_in_its_range(dropout: float) -> None:
     message = f"`dropout` must lie in [0, 1), got {dropout}."
     with pytest.raises(ValueError, match=re.escape(message)):
         MLP(3, 3, 3, dropout)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+@pytest.mark.parametrize("training", [False, True])
+def test_rectifier_and_dropout_in_one_are_the_two_after_each_other(
+    rate: float, training: bool, generator: torch.Generator
+) -> None:
+    x = torch.randn(31, 7, generator=generator, dtype=torch.float64)
+    upstream = torch.randn(31, 7, generator=generator, dtype=torch.float64)
+    results = []
+    for fused in (True, False):
+        torch.manual_seed(5)
+        leaf = x.clone().requires_grad_()
+        if fused:
+            out, scale = relu_dropout(leaf * 1, rate, training, first=3)
+            out = scale * out
+        else:
+            out = dropout(torch.relu(leaf), rate, training, first=3)
+        (grad,) = torch.autograd.grad(out, leaf, upstream)
+        results.append((out.detach(), grad, torch.get_rng_state()))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-14, atol=0)
+    if rate and training:
+        assert (results[0][0] == 0).double().mean() > 0.6
+
+
+def test_rectifier_and_dropout_overwrite_what_they_are_given() -> None:
+    x = torch.randn(8, 4)
+    assert relu_dropout(x, 0.5, True)[0] is x
+
+
+def test_draws_of_different_seeds_are_independent() -> None:
+    """All are from one stream: stretches of it must be no more alike than chance."""
+    draws = []
+    for seed in range(4):
+        torch.manual_seed(seed)
+        draws += [dropout(torch.ones(200_000), 0.5, True) > 0 for _ in range(3)]
+    for i, one in enumerate(draws):
+        assert abs(one.double().mean() - 0.5) < 5 * 0.5 / math.sqrt(200_000)
+        for other in draws[:i]:
+            for lag in (0, 1, 4):
+                agree = (one[lag:] == other[: len(other) - lag]).double().mean()
+                assert abs(agree - 0.5) < 5 * 0.5 / math.sqrt(200_000)

@@ -226,3 +226,54 @@ def test_the_weight_must_fit_the_columns(
     message = f"`weight` must be [F, D] with F=9 (columns of `x`), got {shape}."
     with pytest.raises(ValueError, match=re.escape(message)):
         sparse_linear(x, torch.ones(shape))
+
+
+def wide_features(rows: int, index_type: torch.dtype = torch.int32) -> SparseFeatures:
+    """Enough entries that the transpose is kept in several blocks of rows."""
+    draw = torch.Generator().manual_seed(0)
+    dense = torch.randn(rows, 4, generator=draw, dtype=torch.float64)
+    dense[torch.rand(rows, 4, generator=draw) < 0.5] = 0
+    dense[5], dense[rows // 2 :, 2] = 0, 0
+    csr = dense.to_sparse_csr()
+    index = (csr.crow_indices().to(index_type), csr.col_indices().to(index_type))
+    return SparseFeatures.from_csr(
+        torch.sparse_csr_tensor(*index, csr.values(), csr.shape, check_invariants=True)
+    )
+
+
+@INDEX_TYPES
+@pytest.mark.parametrize(("rows", "blocks"), [(1500, 1), (2048, 2), (2049, 2), (7001, 6)])
+def test_a_transpose_in_blocks_gives_the_gradient_of_the_whole(
+    rows: int, blocks: int, index_type: torch.dtype
+) -> None:
+    x = wide_features(rows, index_type)
+    assert x.pattern.num_blocks == blocks
+    crow, col, order = x.pattern.transposed
+    assert len(crow) == 4 * blocks + 1
+    assert {crow.dtype, col.dtype, order.dtype} == {index_type}
+    parts = torch.sparse_csr_tensor(
+        crow, col, x.t_values, (4 * blocks, rows), check_invariants=True
+    )
+    torch.testing.assert_close(parts.to_dense().view(blocks, 4, rows).sum(0), dense_of(x).T)
+    for number, block in enumerate(parts.to_dense().view(blocks, 4, rows)):
+        inside = block.any(0).nonzero().flatten()
+        assert rows * number // blocks <= inside.min() <= inside.max()
+        assert inside.max() < rows * (number + 1) // blocks
+    weight = torch.ones(4, 3, dtype=torch.float64, requires_grad=True)
+    upstream = torch.arange(3.0 * rows, dtype=torch.float64).reshape(rows, 3) / rows
+    (grad,) = torch.autograd.grad(sparse_linear(x, weight), weight, upstream)
+    torch.testing.assert_close(grad, dense_of(x).T @ upstream)
+
+
+def test_few_entries_per_feature_are_not_cut_into_blocks() -> None:
+    """A block costs a row of the result per feature, so it must sum many entries."""
+    eye = torch.eye(5000).to_sparse_csr()
+    assert SparseFeatures.from_csr(eye).pattern.num_blocks == 1
+
+
+def test_features_go_to_a_device_or_stay(generator: torch.Generator) -> None:
+    x = SparseFeatures.from_csr(random_csr(generator)).take_rows(slice(2, 9))
+    assert x.to(torch.device("cpu")) is x
+    there = x.to(torch.device("meta"))
+    assert {there.crow.device.type, there.col.device.type, there.values.device.type} == {"meta"}
+    assert (there.shape, there.first_entry) == (x.shape, x.first_entry)
