@@ -15,7 +15,7 @@ from pytorch_lightning.cli import LightningArgumentParser
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only
 
-from pamt_lightning.callbacks import EpochBar, TensorBoardMonitor
+from pamt_lightning.callbacks import EpochBar, LongRunNote, TensorBoardMonitor
 from pamt_lightning.callbacks.stopping import BEST, LAST
 from pamt_lightning.checkpoints import (
     check_resumed_options,
@@ -152,7 +152,7 @@ class PamtCLI(ParsedCLI):
         bars = config.enable_progress_bar is not False
         if bars and not any(isinstance(c, ProgressBar) for c in callbacks):
             callbacks.append(EpochBar())
-        callbacks.append(TensorBoardMonitor())
+        callbacks += [TensorBoardMonitor(), LongRunNote()]
         kwargs["callbacks"] = callbacks
         if self.command == "fit" and not config.fast_dev_run:
             self._choose_run_folder(Path(config.default_root_dir or "."))

@@ -13,7 +13,6 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
-from torch.nn.functional import nll_loss
 from torchmetrics.functional.classification import (
     multiclass_calibration_error,
     multiclass_f1_score,
@@ -22,6 +21,7 @@ from torchmetrics.functional.classification import (
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.functional import RowShare
 from pamt_lightning.graph import Graph, NodeBatch
+from pamt_lightning.modules.metrics import accuracy, negative_log_likelihood
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.plain import make_plain
 
@@ -97,6 +97,14 @@ class NodeClassificationModule(pl.LightningModule):
         self._prepared: Prepared | None = None
         self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Lightning notes the hook it is in, a hundred times per epoch; what torch does for an
+        # attribute that may be a parameter would be a tenth of the epochs of a small graph.
+        if name == "_current_fx_name":
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
 
     predicts_from_labels = False
     """Whether a prediction needs the labels of training nodes, not just a trained network."""
@@ -333,18 +341,3 @@ class NodeClassificationModule(pl.LightningModule):
         if self.logger is not None and self.trainer.is_global_zero:
             values = {name: float(value) for name, value in metrics.items()}
             self.logger.log_metrics(values, step=self.current_epoch + 1)
-
-
-def accuracy(scores: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
-    """Share of right answers (micro accuracy), over ``index`` if given."""
-    if index is not None:
-        scores, target = scores[index], target[index]
-    # Not torchmetrics' (a test holds them equal): its checks cost more than the rest of the step.
-    return (scores.argmax(-1) == target).to(torch.float32).mean()
-
-
-def negative_log_likelihood(probs: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
-    """Mean negative log probability of the true class, over ``index`` if given."""
-    if index is not None:
-        probs, target = probs[index], target[index]
-    return nll_loss(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), target)

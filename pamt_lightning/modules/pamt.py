@@ -22,12 +22,8 @@ from pamt_lightning.functional import (
 )
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
 from pamt_lightning.graph import Graph
-from pamt_lightning.modules.base import (
-    accuracy,
-    negative_log_likelihood,
-    require_count,
-    require_range,
-)
+from pamt_lightning.modules.base import require_count, require_range
+from pamt_lightning.modules.metrics import accuracy, negative_log_likelihood
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.modules.soft_labels import SoftLabelModule, StoppingLoss
 
@@ -193,6 +189,16 @@ class PAMTModule(SoftLabelModule):
         }
         names = [name for name, is_so in without.items() if is_so]
         return names[0] if self.mask and len(names) == 1 else "PAMT"
+
+    @property
+    def propagations_per_epoch(self) -> int:
+        """How often a validation propagates."""
+        return {"network": 0, "auto": 2}.get(self.inference, 1)
+
+    @property
+    def refreshes_per_epoch(self) -> float:
+        """One in t_u epochs."""
+        return 1.0 / self.refresh_interval if self.refresh_interval else 0.0
 
     # Life cycle --------------------------------------------------------------------------------
 

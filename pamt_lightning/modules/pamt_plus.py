@@ -15,7 +15,7 @@ from pamt_lightning.functional import (
 )
 from pamt_lightning.functional.similarity import Representation
 from pamt_lightning.graph import Graph
-from pamt_lightning.modules.base import accuracy, negative_log_likelihood
+from pamt_lightning.modules.metrics import accuracy, negative_log_likelihood
 from pamt_lightning.modules.pamt import INFERENCES, Inference, PAMTModule
 from pamt_lightning.modules.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
@@ -170,6 +170,11 @@ class PAMTPlusModule(PAMTModule):
         """W₁ of each learner."""
         others: list[Any] = list(self.others.values())
         return [*super().decayed_parameters(), *(net.input.weight for net in others)]
+
+    @property
+    def propagations_per_epoch(self) -> int:
+        """How often a validation propagates: once for each choice that needs the graph."""
+        return 4 if self.others else super().propagations_per_epoch
 
     @property
     def chosen(self) -> str:

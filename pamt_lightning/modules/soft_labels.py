@@ -84,6 +84,16 @@ class SoftLabelModule(NodeClassificationModule):
         """Class probabilities out of f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
         return self.propagated_prediction(logits, data.adj_norm, data)
 
+    @property
+    def propagations_per_epoch(self) -> int:
+        """How often a validation propagates; for estimates."""
+        return 1
+
+    @property
+    def refreshes_per_epoch(self) -> float:
+        """How often soft labels are made anew; for estimates."""
+        return 0.0
+
     # Life cycle --------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:

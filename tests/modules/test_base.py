@@ -3,7 +3,8 @@ import torch
 from torchmetrics.functional.classification import multiclass_accuracy
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.modules.base import accuracy, negative_log_likelihood, require_range
+from pamt_lightning.modules.base import require_range
+from pamt_lightning.modules.metrics import accuracy, negative_log_likelihood
 from tests.modules.helpers import small_data, small_model
 
 
