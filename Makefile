@@ -22,7 +22,8 @@ test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package inde
 results: $(VENV)/.run  ## the studies behind docs/results.md: many hours, goes on where it was stopped
 	$(BIN)/pamt study main noise ablation parameters --folder docs/results --summary docs/results.md
 
-bench: $(VENV)/.run  ## what the Trainer costs beside a plain loop
+bench: $(VENV)/.run  ## how fast this machine is: ratios measured side by side (about 20 minutes)
+	$(PIP_INSTALL) -e ".[plots,benchmark]"
 	$(BIN)/pamt benchmark
 
 clean:  ## remove the virtual environment and the caches; runs are kept

@@ -32,8 +32,8 @@ many runs
 
 methods, data and machine
   methods    list the methods that --model takes: PAMT, its variants and the baselines
-  datasets   list, fetch and verify data sets
-  benchmark  what the Trainer costs beside a plain loop, measured here
+  datasets   list, fetch, verify and convert data sets
+  benchmark  how fast this machine is, in ratios measured side by side
 
 examples
   pamt fit                                   a synthetic graph: nothing to download
@@ -81,7 +81,7 @@ def _dispatch(command: str, args: list[str]) -> int:
 
         return run_datasets(args)
     if command == "benchmark":
-        from pamt_lightning.benchmark import run as run_benchmark
+        from pamt_lightning.benchmarks.command import run as run_benchmark
 
         return run_benchmark(args)
     if command in ("bench", "study"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -89,6 +90,38 @@ def reliability_image(
     axes.set_title(f"Reliability on the test nodes, calibration error {error:.3f}")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return _render(figure)
+
+
+def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> bytes:
+    """Draw how times and memory grow with the number of edges, with a line of slope one.
+
+    Args:
+        sizes: Numbers of edges.
+        measured: ``epoch`` and ``refresh`` in seconds, ``memory`` in bytes, one value per size.
+
+    Returns:
+        A PNG file.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.6), dpi=110, layout="constrained")
+    times, memory = figure.subplots(1, 2)
+    x = np.asarray(sizes, dtype=float)
+    for axes, names, unit, scale in (
+        (times, ("epoch", "refresh"), "seconds", 1.0),
+        (memory, ("memory",), "peak memory, MB", 1e-6),
+    ):
+        for name, colour in zip(names, (_BLUE, "#c2571a"), strict=False):
+            y = scale * np.asarray(measured[name])
+            axes.loglog(x, y, "o-", color=colour, label=name)
+        top = scale * measured[names[0]][-1]
+        axes.loglog(x, top * x / x[-1], "--", color=_GREY, label="in proportion to the edges")
+        axes.set(xlabel="edges", ylabel=unit)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 def _new_figure(width: float, height: float) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ ALLOWED = {
     "plots": set(),
     "runs": {"errors"},
     "results": {"graph", "runs", "version"},
-    "callbacks": {"graph", "modules", "functional", "plots", "errors"},
+    "callbacks": {"graph", "modules", "nn", "functional", "plots", "errors"},
 }
 
 # These answer at once, so nothing heavy is loaded with them.

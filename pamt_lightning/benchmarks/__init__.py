@@ -1,0 +1,1 @@
+"""`pamt benchmark`: ratios of times that are measured side by side."""
