@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -107,20 +109,21 @@ def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) 
     if graph.x.layout == torch.sparse_csr:
         x = SparseFeatures.from_csr(graph.x)
     x = take_rows(x, slice(0, nodes))
-    networks = [part for part in model.modules() if isinstance(part, MLP)]
-    grads = [parameter.grad for parameter in model.parameters()]
+    networks = [copy.deepcopy(part) for part in model.modules() if isinstance(part, MLP)]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        step = sum(_seconds(lambda net=net: net(x).sum().backward()) for net in networks)  # type: ignore[misc]
-    for parameter, grad in zip(model.parameters(), grads, strict=True):
-        parameter.grad = grad
+        step = sum(_seconds(partial(_step, net.train(), x)) for net in networks)
     with torch.no_grad():
-        forward = sum(_seconds(lambda net=net: net(x)) for net in networks)  # type: ignore[misc]
+        forward = sum(_seconds(partial(net.eval(), x)) for net in networks)
         smoothing = _seconds_per_product(graph, model.num_classes)
     refreshes = model.refreshes_per_epoch
     of_nodes = (step + (1 + refreshes) * forward) * graph.num_nodes / nodes
     # A mask takes about as long as two products.
     products = model.num_steps * (model.propagations_per_epoch + refreshes) + 2 * refreshes
     return (of_nodes + products * smoothing) / world_size
+
+
+def _step(net: MLP, x: Tensor | SparseFeatures) -> None:
+    net(x).sum().backward()
 
 
 def _seconds_per_product(graph: Graph, num_classes: int) -> float:
