@@ -16,7 +16,7 @@ from pamt_lightning.benchmarks.epochs import Options, appnp_row, pyg_available, 
 from pamt_lightning.benchmarks.full_fit import full_fit_row
 from pamt_lightning.benchmarks.growth import Size, growth
 from pamt_lightning.benchmarks.kernels import first_layer_row, propagation_rows, refresh_row
-from pamt_lightning.benchmarks.report import markdown, write
+from pamt_lightning.benchmarks.report import markdown, shown_ratio, write
 from pamt_lightning.callbacks.estimate import available_memory
 from pamt_lightning.config_layers import read_content
 from pamt_lightning.data.datamodule import GraphDataModule
@@ -56,19 +56,26 @@ def run(argv: list[str]) -> int:
     if not pyg_available() and {"epoch", "fit"} & set(parts):
         _note("no APPNP to compare with: pip install 'pamt-lightning[benchmark]'.")
         tables.pop("epoch", None)
+    sizes: list[Size] = []
+
+    def keep(part: str, row: Row) -> None:
+        """Nothing that was measured is lost if the command is stopped."""
+        tables[part].append(row)
+        _note(f"{part}, {row.what}: {shown_ratio(row)}")
+        write(args.folder, tables, sizes, machine)
+
     for name in args.datasets:
         for part, row in _rows(name, [part for part in tables if part != "propagation"], args):
-            tables[part].append(row)
+            keep(part, row)
     if "propagation" in tables:
-        num_nodes = max(1, args.max_edges // 10)
-        tables["propagation"] = propagation_rows(num_nodes, 20, 16, args.rounds)
-    sizes: list[Size] = []
+        for row in propagation_rows(max(1, args.max_edges // 10), 20, 16, args.rounds):
+            keep("propagation", row)
     if "growth" in parts:
         edges = [10**power for power in range(4, 12) if 10**power <= args.max_edges]
-        sizes = growth(edges, min(3, args.rounds))
+        sizes += growth(edges, min(3, args.rounds))
+    files = write(args.folder, tables, sizes, machine)
     print(markdown(tables, sizes, machine), end="")
-    for file in write(args.folder, tables, sizes, machine):
-        _note(f"wrote {file}")
+    _note(f"written to {', '.join(map(str, files))}")
     return 0
 
 
@@ -89,7 +96,7 @@ def _rows(name: str, parts: Sequence[str], args: argparse.Namespace) -> Iterator
     measures: dict[str, Callable[[], Row]] = {
         "epoch": lambda: appnp_row(data, small, args.rounds),
         "trainer": lambda: trainer_row(data, small, args.epochs, args.rounds),
-        "fit": lambda: full_fit_row(data, options, patience, min(3, args.rounds)),
+        "fit": lambda: full_fit_row(data, options, patience),
         "refresh": lambda: refresh_row(data, small, min(3, args.rounds)),
         "layer": lambda: first_layer_row(data, args.hidden_dim, 4 * args.rounds),
     }

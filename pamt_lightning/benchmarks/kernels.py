@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -73,11 +74,7 @@ def _bytes(*tensors: Tensor) -> float:
     return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
 
-Neighbours = Literal["random", "near"]
-
-
-@torch.no_grad()
-def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> list[Row]:
+def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> Iterator[Row]:
     """One step on a graph with random neighbours, and on one whose neighbours are near.
 
     What must move: each entry's column, its value and the row of Y that it points to, and each
@@ -85,7 +82,6 @@ def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> 
     this size), the rows would be read once instead of once per entry; the notes give that bound.
     """
     y = torch.rand(num_nodes, columns)
-    rows = []
     for kind in ("random", "near"):
         adj = _regular_graph(num_nodes, degree, kind)
         entries = num_nodes * degree
@@ -101,8 +97,7 @@ def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> 
         )
         other = row.ratio * num_bytes / at_once
         note = f"{columns} columns; {other:.1f} × if each row of Y moved once"
-        rows.append(Row(row.what, row.seconds, row.ratio, row.spread, note, row.counts))
-    return rows
+        yield replace(row, note=note)
 
 
 def _regular_graph(num_nodes: int, degree: int, kind: str) -> Tensor:

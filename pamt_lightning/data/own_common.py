@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 Features = sp.csr_array | npt.NDArray[np.float32]
 
-# Above this share of non-zero entries a sparse product is slower than the dense one.
+# Below this share of non-zero entries attributes are taken for words: kept sparse, scaled by rows.
 MAX_SPARSE_DENSITY = 0.25
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -45,7 +45,10 @@ class Prepared:
         """Normalise the adjacency; of the attributes, take those of this process."""
         share = share or RowShare.of(graph.num_nodes)
         adj_norm = normalize_adjacency(graph.adjacency.to(dtype), share)
-        return cls(graph, _features(graph, share.rows, dtype), adj_norm, share, batch_size)
+        x = _features(graph, share.rows, dtype)
+        if batch_size is None and isinstance(x, SparseFeatures) and not x.is_sparse_enough:
+            x = x.to_dense()
+        return cls(graph, x, adj_norm, share, batch_size)
 
     @property
     def num_nodes(self) -> int:

@@ -277,3 +277,12 @@ def test_features_go_to_a_device_or_stay(generator: torch.Generator) -> None:
     there = x.to(torch.device("meta"))
     assert {there.crow.device.type, there.col.device.type, there.values.device.type} == {"meta"}
     assert (there.shape, there.first_entry) == (x.shape, x.first_entry)
+
+
+@pytest.mark.parametrize(("stored", "enough"), [(39, True), (40, True), (41, False)])
+def test_density_decides_whether_sparse_is_faster(stored: int, enough: bool) -> None:
+    dense = torch.zeros(100)
+    dense[:stored] = 2.0
+    x = SparseFeatures.from_csr(dense.view(10, 10).to_sparse_csr())
+    assert x.is_sparse_enough == enough
+    assert torch.equal(x.to_dense(), dense.view(10, 10))
