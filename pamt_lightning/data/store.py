@@ -102,6 +102,8 @@ class GraphStore:
         if "features" in self.arrays:
             return self.arrays["features"]
         indptr, indices, data = (self.arrays[name] for name in _SPARSE)
+        if len(indices) < np.iinfo(np.int32).max:
+            indptr = indptr.astype(indices.dtype)  # of two types SciPy would make one, in memory
         return sp.csr_array((data, indices, indptr), shape=(self.num_nodes, self.num_features))
 
     @property

@@ -17,6 +17,7 @@ from pamt_lightning.data.store import HEADER, GraphStore, is_store, sha256_of_ar
 from pamt_lightning.data.store_writer import GraphStoreWriter, write_store
 from pamt_lightning.data.synthetic import synthetic_graph
 from pamt_lightning.errors import InputError
+from pamt_lightning.graph import Graph
 
 RAW = synthetic_graph(num_nodes=200, num_features=30, words_per_node=4)
 
@@ -93,11 +94,16 @@ def test_edges_in_any_order_and_direction_make_the_simple_graph(seed: int, tmp_p
 def test_attributes_stay_on_disk(tmp_path: Path) -> None:
     for name, raw in (("dense", dense(RAW)), ("sparse", RAW)):
         write_store(raw, tmp_path / name)
-        features = GraphStore.open(tmp_path / name).features
-        data: Any = features.data if sp.issparse(features) else features
-        while not isinstance(data, np.memmap):
-            data = data.base
-            assert data is not None, name
+        features: Any = GraphStore.open(tmp_path / name).features
+        graph = Graph.from_scipy(features, raw.adjacency, raw.labels, mapped=True)
+        pairs: list[Any] = [(features, graph.x)]
+        if name == "sparse":
+            pairs = [(features.data, graph.x.values()), (features.indices, graph.x.col_indices())]
+        for array, tensor in pairs:
+            assert np.shares_memory(array, tensor.numpy()), name
+            while not isinstance(array, np.memmap):
+                array = array.base
+                assert array is not None, name
 
 
 @pytest.mark.parametrize("kind", ["l1", "none"])
