@@ -22,7 +22,7 @@ test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package inde
 results: $(VENV)/.run  ## the studies behind docs/results.md: many hours, goes on where it was stopped
 	$(BIN)/pamt study main noise ablation parameters --folder docs/results --summary docs/results.md
 
-bench: $(VENV)/.run  ## how fast this machine is: ratios measured side by side (about 20 minutes)
+bench: $(VENV)/.run  ## how fast this machine is: ratios measured side by side (a quarter of an hour)
 	$(PIP_INSTALL) -e ".[plots,benchmark]"
 	$(BIN)/pamt benchmark
 

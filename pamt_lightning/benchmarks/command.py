@@ -39,7 +39,7 @@ medians over the rounds are shown. Ratios can be compared between machines, seco
   propagation  a step on graphs of --max_edges edges beside the time its bytes take
   growth       epoch, refresh and memory from 10^4 to --max_edges edges, with fitted exponents
 
-Without names all parts are measured (about 20 minutes); PyTorch Geometric is the extra `benchmark`.
+Without names all parts are measured (about a quarter of an hour); PyTorch Geometric is the extra `benchmark`.
 """
 
 
@@ -90,14 +90,13 @@ def _rows(name: str, parts: Sequence[str], args: argparse.Namespace) -> Iterator
         _note(f"{name} is left out: {error}")
         return
     config = configured(name)
-    options: Options = {**config["model"]["init_args"]}
-    small = {**options, "hidden_dim": args.hidden_dim}
+    options: Options = {**config["model"]["init_args"], "hidden_dim": args.hidden_dim}
     patience = config["stopping"]["patience"]
     measures: dict[str, Callable[[], Row]] = {
-        "epoch": lambda: appnp_row(data, small, args.rounds),
-        "trainer": lambda: trainer_row(data, small, args.epochs, args.rounds),
+        "epoch": lambda: appnp_row(data, options, args.rounds),
+        "trainer": lambda: trainer_row(data, options, args.epochs, args.rounds),
         "fit": lambda: full_fit_row(data, options, patience),
-        "refresh": lambda: refresh_row(data, small, min(3, args.rounds)),
+        "refresh": lambda: refresh_row(data, options, min(3, args.rounds)),
         "layer": lambda: first_layer_row(data, args.hidden_dim, 4 * args.rounds),
     }
     for part in parts:
