@@ -39,7 +39,8 @@ medians over the rounds are shown. Ratios can be compared between machines, seco
   propagation  a step on graphs of --max_edges edges beside the time its bytes take
   growth       epoch, refresh and memory from 10^4 to --max_edges edges, with fitted exponents
 
-Without names all parts are measured (about a quarter of an hour); PyTorch Geometric is the extra `benchmark`.
+Without names all parts are measured, in about a quarter of an hour. PyTorch Geometric comes with
+the extra `benchmark`.
 """
 
 
