@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
-from pamt_lightning.functional import row_indices
 from pamt_lightning.graph import NodeBatch
 from pamt_lightning.modules.base import CALIBRATION_BINS, NodeClassificationModule
 from pamt_lightning.modules.pamt import PAMTModule
@@ -46,10 +47,8 @@ class TensorBoardMonitor(Callback):
         board.add_scalar("soft_label_change", report.change, report.epoch)
         if pl_module.mask:
             graph = batch.graph if isinstance(batch, NodeBatch) else batch
-            mask, adj_norm = report.adj_mask, pl_module.prepare(graph).adj_norm
-            weights = (mask.values() / adj_norm.values())[row_indices(mask) < mask.col_indices()]
-            step = max(1, len(weights) // _MOST_WEIGHTS)
-            board.add_histogram("mask_weights", weights[::step], report.epoch)
+            weights = mask_weights(report.adj_mask, pl_module.prepare(graph).adj_norm)
+            board.add_histogram("mask_weights", weights, report.epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Epochs per second since the last time."""
@@ -80,6 +79,22 @@ class TensorBoardMonitor(Callback):
         board.add_image("test/confusion", confusion_image(matrix, names), epoch, dataformats="HWC")
         board.add_image("test/reliability", reliability, epoch, dataformats="HWC")
         board.flush()
+
+
+def mask_weights(adj_mask: Tensor, adj_norm: Tensor, most: int = _MOST_WEIGHTS) -> Tensor:
+    """What the mask leaves of each edge, once per edge; of a large graph, of every k-th entry.
+
+    Args:
+        adj_mask: A_p.
+        adj_norm: Â, of the same sparsity.
+        most: About how many weights there are at most.
+    """
+    entries = len(adj_norm.values())
+    step = max(1, entries // (2 * most))  # an edge is stored twice
+    places = torch.arange(0, entries, step, device=adj_norm.device)
+    rows = torch.searchsorted(adj_norm.crow_indices().long(), places, right=True) - 1
+    once = rows < adj_norm.col_indices()[::step]
+    return (adj_mask.values()[::step] / adj_norm.values()[::step])[once]
 
 
 def _board(trainer: pl.Trainer) -> Any:

@@ -1,10 +1,15 @@
 from pathlib import Path
 
 import pytest
+import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from pamt_lightning.callbacks import BestStopping, TensorBoardMonitor
+from pamt_lightning.callbacks.tensorboard import mask_weights
+from pamt_lightning.functional import normalize_adjacency, row_indices
+from pamt_lightning.functional.normalize import with_values
+from pamt_lightning.graph import Graph
 from tests.modules.helpers import quiet_trainer, small_data, small_model
 
 
@@ -55,3 +60,17 @@ def test_another_logger_is_left_alone(tmp_path: Path) -> None:
     trainer = quiet_trainer(tmp_path, 2, TensorBoardMonitor(), BestStopping())
     trainer.fit(small_model(data), datamodule=data)
     assert not list(tmp_path.rglob("events*"))
+
+
+def test_weights_are_those_of_each_edge_once_and_of_a_large_graph_some(small_graph: Graph) -> None:
+    adj = normalize_adjacency(small_graph.adjacency)
+    share = torch.linspace(0.1, 1.0, len(adj.values()))
+    mask = with_values(adj, adj.values() * share)
+    above = row_indices(adj) < adj.col_indices()
+    found = mask_weights(mask, adj)
+    assert len(found) == small_graph.num_edges
+    torch.testing.assert_close(found, share[above])
+    some = mask_weights(mask, adj, most=100)
+    assert 60 < len(some) < 160
+    step = len(adj.values()) // 200
+    torch.testing.assert_close(some, share[::step][above[::step]])
