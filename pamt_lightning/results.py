@@ -8,6 +8,7 @@ import math
 import platform
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +21,7 @@ from pamt_lightning.runs import write_whole
 from pamt_lightning.version import __version__
 
 _ROWS_AT_ONCE = 20_000
+_STATUS = Path("/proc/self/status")
 
 
 def environment() -> dict[str, str | int]:
@@ -36,6 +38,12 @@ def environment() -> dict[str, str | int]:
 
 def peak_memory_mb() -> float | None:
     """Peak resident memory of this process in MB, where the system tells."""
+    with suppress(OSError, StopIteration):
+        # Not getrusage where this is there: its peak goes back to before the program was started,
+        # to that of the process which started it.
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+        line = next(line for line in lines if line.startswith("VmHWM:"))
+        return round(1024 * int(line.split()[1]) / 1e6, 1)
     try:
         import resource
     except ImportError:  # Windows

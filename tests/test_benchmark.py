@@ -41,7 +41,7 @@ def test_every_part_prints_and_writes_its_ratio(
     assert figures["propagation"][0]["counts"]["entries"] == 20_000
     (size,) = figures["growth"]["sizes"]
     assert size["edges"] == pytest.approx(10_000, rel=0.25)  # pairs drawn twice count once
-    assert size["memory"] > 0
+    assert size["memory"] > 1e5
     assert figures["environment"]["threads"] == torch.get_num_threads()
     text = (tmp_path / "benchmark.md").read_text()
     assert out == text  # one size is no curve, so there is no picture

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,15 +106,25 @@ def test_the_environment_names_versions_and_threads() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_peak_memory_is_that_of_the_process_in_megabytes() -> None:
-    status = Path("/proc/self/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+def test_peak_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
     expected = int(line.split()[1]) * 1024 / 1e6
     assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+    monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
+    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_is_not_that_of_the_process_that_started_this_one() -> None:
+    large = np.ones(200_000_000)  # 1.6 GB
+    code = "from pamt_lightning.results import peak_memory_mb; print(peak_memory_mb())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < large.nbytes / 1e6
 
 
 def test_peak_memory_is_unknown_where_the_system_does_not_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
     monkeypatch.setitem(sys.modules, "resource", None)
     assert peak_memory_mb() is None
