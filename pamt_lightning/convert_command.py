@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from pamt_lightning.data.registry import get_spec
+from pamt_lightning.data.registry import DATASETS, get_spec
 from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 
@@ -61,7 +61,7 @@ def convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
     names = {field.name for field in fields(SyntheticOptions)}
     typed = {name: value for name, value in vars(arguments).items() if name in names}
     source, folder = str(arguments.source), Path(arguments.folder)
-    own = Path(source).exists()
+    own = source not in DATASETS and Path(source).exists()
     spec = None if own else get_spec(source)
     if typed and (spec is None or not spec.generated):
         raise InputError(f"--{min(typed)} goes with the source `synthetic`, got {source!r}.")

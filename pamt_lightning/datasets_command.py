@@ -177,7 +177,7 @@ def _fetch_one(spec: DatasetSpec, roots: Sequence[str], offline: bool) -> str | 
 
 
 def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
-    if len(names) == 1 and Path(names[0]).is_dir():
+    if len(names) == 1 and names[0] not in DATASETS and Path(names[0]).is_dir():
         return convert_command.verify_store(Path(names[0]))
     specs = [get_spec(name) for name in names] or list(DATASETS.values())
     width = max(len(spec.name) for spec in specs)

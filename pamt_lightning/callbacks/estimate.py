@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -63,8 +64,9 @@ class LongRunNote(Callback):
             return
         if not trainer.is_global_zero:
             return
-        found = estimate_run(pl_module, graph, data.batch_size, trainer.world_size)
-        for line in described(found, graph, available_memory(), trainer.max_epochs):
+        found = estimate_run(pl_module, graph, data.nodes_at_once, trainer.world_size)
+        here = max(1, trainer.world_size // max(1, trainer.num_nodes))
+        for line in described(found, graph, memory_for_each(here), trainer.max_epochs):
             print(line, file=sys.stderr)
 
 
@@ -108,13 +110,15 @@ def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) 
     x: Tensor | SparseFeatures = graph.x
     if graph.x.layout == torch.sparse_csr:
         x = SparseFeatures.from_csr(graph.x)
+    dtype: Any = model.dtype
     x = take_rows(x, slice(0, nodes))
+    x = x.to(dtype) if isinstance(x, Tensor) else x.with_values(x.values.to(dtype))
     networks = [copy.deepcopy(part) for part in model.modules() if isinstance(part, MLP)]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         step = sum(_seconds(partial(_step, net.train(), x)) for net in networks)
     with torch.no_grad():
         forward = sum(_seconds(partial(net.eval(), x)) for net in networks)
-        smoothing = _seconds_per_product(graph, model.num_classes)
+        smoothing = _seconds_per_product(graph, model.num_classes, dtype)
     refreshes = model.refreshes_per_epoch
     of_nodes = (step + (1 + refreshes) * forward) * graph.num_nodes / nodes
     # A mask takes about as long as two products.
@@ -126,15 +130,16 @@ def _step(net: MLP, x: Tensor | SparseFeatures) -> None:
     net(x).sum().backward()
 
 
-def _seconds_per_product(graph: Graph, num_classes: int) -> float:
+def _seconds_per_product(
+    graph: Graph, num_classes: int, dtype: torch.dtype = torch.float32
+) -> float:
     crow = graph.adjacency.crow_indices()
     last = int(torch.searchsorted(crow, _NEIGHBOURS_TRIED))
     part = take_csr_rows(graph.adjacency, slice(0, max(1, last)))
-    y = torch.ones(graph.num_nodes, num_classes)
+    y = torch.ones(graph.num_nodes, num_classes, dtype=dtype)
+    values = part.values().to(dtype)
     entries = max(1, len(part.col_indices()))
-    seconds = _seconds(
-        lambda: sum_of_rows(part.crow_indices(), part.col_indices(), y, part.values())
-    )
+    seconds = _seconds(lambda: sum_of_rows(part.crow_indices(), part.col_indices(), y, values))
     return seconds * (2 * graph.num_edges + graph.num_nodes) / entries
 
 
@@ -148,22 +153,41 @@ def _seconds(work: Callable[[], object]) -> float:
 def available_memory() -> int | None:
     """Bytes that this process may still take, as far as the system says; None if it does not."""
     found = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        line = next(line for line in lines if line.startswith("MemAvailable:"))
-        found.append(1024 * int(line.split()[1]))
+    if (kilobytes := _kilobytes("/proc/meminfo", "MemAvailable:")) is not None:
+        found.append(1024 * kilobytes)
     group = Path("/sys/fs/cgroup")
-    with suppress(OSError, ValueError):  # no such file, or no limit ("max")
+    with suppress(OSError, ValueError, KeyError):  # no such file, or no limit ("max")
         limit = int((group / "memory.max").read_text(encoding="ascii"))
-        found.append(limit - int((group / "memory.current").read_text(encoding="ascii")))
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        parts = dict(line.split() for line in lines)
+        files = int(parts["active_file"]) + int(parts["inactive_file"])  # can be given back
+        found.append(limit - used + files)
     return min(found, default=None)
+
+
+def memory_for_each(processes: int) -> int | None:
+    """Bytes that each of so many processes on this machine may have, those of now included."""
+    free = available_memory()
+    if free is None:
+        return None
+    resident = _kilobytes("/proc/self/status", "VmRSS:") or 0
+    return int(free / processes) + 1024 * resident
+
+
+def _kilobytes(file: str, name: str) -> int | None:
+    """A figure out of one of Linux's lists; None where there is no such thing."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        return int(next(line for line in lines if line.startswith(name)).split()[1])
+    return None
 
 
 def described(
     estimate: RunEstimate, graph: Graph, available: int | None, max_epochs: int | None
 ) -> list[str]:
     """The note, and a warning if the memory will not suffice."""
-    free = "" if available is None else f" ({available / 1e9:.1f} GB are free)"
+    free = "" if available is None else f" ({available / 1e9:.1f} GB are there)"
     lines = [
         f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges: about "
         f"{estimate.memory / 1e9:.1f} GB of memory{free} and {duration(estimate.epoch_seconds)} "
@@ -171,8 +195,8 @@ def described(
     ]
     if available is not None and estimate.memory > available:
         lines.append(
-            "warning: the memory will not suffice. Smaller --data.batch_size, a graph store "
-            "(`pamt datasets convert`) or more processes (--trainer.devices) need less."
+            "warning: the memory will not suffice. A smaller --data.batch_size and a graph store "
+            "(`pamt datasets convert`) need less; several machines can share the nodes."
         )
     return lines
 

@@ -33,7 +33,8 @@ class NodeBatches:
 
     Args:
         num_nodes: Number of nodes.
-        batch_size: Nodes in a batch; the last one of an epoch may have less.
+        batch_size: Nodes in a batch at most. The batches of an epoch are of like size: a small one
+            at the end would make a step as long as the others out of a few nodes.
         seed: Says the seed of the order, when an epoch begins.
         epoch: Says which epoch it is; an epoch has the same batches whenever it is run.
     """
@@ -57,5 +58,5 @@ class NodeBatches:
         starts = self.block * random.permutation(-(-self.num_nodes // self.block))
         order = (starts[:, None] + np.arange(self.block)).reshape(-1)
         order = order[order < self.num_nodes]
-        for start in range(0, self.num_nodes, self.batch_size):
-            yield np.sort(order[start : start + self.batch_size])
+        for batch in np.array_split(order, len(self)):
+            yield np.sort(batch)

@@ -15,7 +15,7 @@ import torch
 
 from pamt_lightning.data.batches import FullBatch, NodeBatches
 from pamt_lightning.data.download import locate
-from pamt_lightning.data.features import ScaleName, Scaling, reorder_columns
+from pamt_lightning.data.features import ScaleName, Scaling, column_order
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own import read_own_graph
 from pamt_lightning.data.raw import RawGraph, renumber_classes
@@ -23,6 +23,7 @@ from pamt_lightning.data.readers import read_dataset
 from pamt_lightning.data.registry import DatasetSpec, get_spec
 from pamt_lightning.data.split_choice import SplitSizes, count_or_share, given_split
 from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
+from pamt_lightning.data.store import is_store
 from pamt_lightning.data.synthetic import synthetic_graph
 from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import CheckpointError, InputError
@@ -123,9 +124,7 @@ class GraphDataModule(pl.LightningDataModule):
         if num_known is not None and self.split_name != "ppnp":
             raise InputError(f"`num_known` goes with `split`='ppnp', got {self.split_name!r}.")
         self.split_path = split_path
-        self.train = count_or_share(train)
-        self.val = None if val is None else count_or_share(val)
-        self.test = None if test is None else count_or_share(test)
+        self.train, self.val, self.test = map(count_or_share, (train, val, test))
         self.num_known = num_known
         self.scale_features = scale_features
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
@@ -175,7 +174,7 @@ class GraphDataModule(pl.LightningDataModule):
     @property
     def _label_file(self) -> str:
         path = Path(self.path or "")
-        return str(path / "nodes.csv" if path.is_dir() else path)
+        return str(path / "nodes.csv" if path.is_dir() and not is_store(path) else path)
 
     @property
     def raw(self) -> RawGraph:
@@ -196,6 +195,12 @@ class GraphDataModule(pl.LightningDataModule):
         if self._graph is None:
             raise RuntimeError("The graph is not there yet: call `setup` first.")
         return self._graph
+
+    @property
+    def nodes_at_once(self) -> int | None:
+        """``batch_size``; None if that is all of them."""
+        all_at_once = self.batch_size is None or self.batch_size >= self.graph.num_nodes
+        return None if all_at_once else self.batch_size
 
     def expect_classes(self, class_names: Sequence[str]) -> None:
         """Number the classes as a trained model does, whatever numbers this data gives them."""
@@ -239,10 +244,9 @@ class GraphDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> FullBatch | NodeBatches:
         """The whole graph once per epoch, or all its nodes in batches."""
-        nodes = self.graph.num_nodes
-        if self.batch_size is None or self.batch_size >= nodes:
-            return FullBatch()
-        return NodeBatches(nodes, self.batch_size, torch.initial_seed, self._epoch)
+        nodes, size = self.graph.num_nodes, self.nodes_at_once
+        by_epoch = (torch.initial_seed, self._epoch)
+        return FullBatch() if size is None else NodeBatches(nodes, size, *by_epoch)
 
     def val_dataloader(self) -> FullBatch:
         """The whole graph: a prediction is propagated over all of it."""
@@ -254,7 +258,7 @@ class GraphDataModule(pl.LightningDataModule):
         """The graph on ``device``, copied there once."""
         if self._on_device is None or self._on_device.device != device:
             with torch.inference_mode(False):  # a test may come before a training
-                self._on_device = self.graph.to(device, attributes=self.batch_size is None)
+                self._on_device = self.graph.to(device, attributes=self.nodes_at_once is None)
         return self._on_device
 
     def transfer_batch_to_device(
@@ -273,11 +277,8 @@ class GraphDataModule(pl.LightningDataModule):
             "hashes": dict(self.raw.hashes),
             "fingerprint": self._fingerprint,
             "feature_names": list(self._expected_columns or self.raw.feature_names),
-            "scaling": {
-                "kind": self._scaling.kind,
-                "mean": _tensor(self._scaling.mean),
-                "std": _tensor(self._scaling.std),
-            },
+            "scaling": {"kind": self._scaling.kind}
+            | {name: _tensor(getattr(self._scaling, name)) for name in ("mean", "std")},
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -310,16 +311,16 @@ class GraphDataModule(pl.LightningDataModule):
             raw, self.achieved_noise = add_structure_noise(
                 raw, self.structure_noise, self.noise_seed
             )
-        features = reorder_columns(
-            raw.features, raw.feature_names, self._expected_columns, self.dataset_name
-        )
+        order = column_order(raw.feature_names, self._expected_columns, self.dataset_name)
+        features = raw.features if order is None else raw.features[:, order]
         if raw.scaled is None:
             self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
             features = self._scaling.apply(features)
         else:
-            own = Scaling(self.scale_features or raw.scaled.kind, raw.scaled.mean, raw.scaled.std)
+            written = raw.scaled.reordered(order)
+            own = Scaling(self.scale_features or written.kind, written.mean, written.std)
             self._scaling = self._expected_scaling or own
-            features = raw.scaled.rescale(features, self._scaling, self.path or "")
+            features = written.rescale(features, self._scaling, self.path or "")
         return Graph.from_scipy(
             features,
             raw.adjacency,

@@ -53,6 +53,12 @@ class Scaling:
         dense = features.toarray() if sp.issparse(features) else features
         return ((dense - self.mean) / self.std).astype(np.float32)
 
+    def reordered(self, order: Sequence[int] | None) -> Scaling:
+        """The same for columns in another order."""
+        if order is None or self.mean is None or self.std is None:
+            return self
+        return Scaling(self.kind, self.mean[list(order)], self.std[list(order)])
+
     def rescale(self, features: Features, by: Scaling, source: str) -> Features:
         """Attributes that were scaled by this scaling, scaled as another one does.
 
@@ -71,19 +77,19 @@ class Scaling:
         return by.apply(features * self.std + self.mean)
 
 
-def reorder_columns(
-    features: Features, names: Sequence[str], expected: Sequence[str], source: str
-) -> Features:
-    """Put the columns into the order a model was trained with, by their names.
+def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> list[int] | None:
+    """Where the columns that a model was trained with are.
 
     Args:
-        features: Attributes ``[n, d]``.
-        names: Names of their columns; empty if the file has none.
+        names: Names of the columns; empty if the file has none.
         expected: Names the model was trained with; empty if its data had none.
         source: The data's name, for the error.
+
+    Returns:
+        A position for each; None if they are in order, or have no names.
     """
     if not names or not expected or tuple(names) == tuple(expected):
-        return features
+        return None
     if set(names) != set(expected):
         odd = sorted(set(expected) ^ set(names))[0]
         which = "is missing" if odd in expected else "is not among them"
@@ -92,7 +98,7 @@ def reorder_columns(
             f"in {source} `{odd}` {which}."
         )
     position = {name: number for number, name in enumerate(names)}
-    return features[:, [position[name] for name in expected]]
+    return [position[name] for name in expected]
 
 
 def l1_normalize(features: Features) -> Features:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,6 @@ def given_split(
     return index_split(given, labels, node_ids, source=source)
 
 
-def count_or_share(value: int | float) -> int | float:
+def count_or_share(value: Any) -> Any:
     """A size as it was meant: the command line reads the count 60 as 60.0 where shares may be."""
     return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value

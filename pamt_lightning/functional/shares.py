@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,6 +65,12 @@ class RowShare:
         if min(sizes) == most:
             return whole
         return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])
+
+    def spread(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes the first one's tensors, in place: other machines round otherwise."""
+        if self.world_size > 1:
+            for tensor in tensors:
+                torch.distributed.broadcast(tensor.detach(), 0)
 
     def part_of(self, nodes: Tensor) -> tuple[Tensor, int]:
         """The nodes of an ascending list that this process owns, and how many stand before them."""

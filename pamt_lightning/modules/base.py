@@ -109,6 +109,9 @@ class NodeClassificationModule(pl.LightningModule):
     predicts_from_labels = False
     """Whether a prediction needs the labels of training nodes, not just a trained network."""
 
+    learns_in_batches = False
+    """Whether a step may be on some of the nodes: see `batch_loss`."""
+
     works_in_shares = False
     """Whether several processes can divide the nodes among them."""
 
@@ -140,10 +143,7 @@ class NodeClassificationModule(pl.LightningModule):
 
         Only for methods whose network looks at one node at a time.
         """
-        raise InputError(
-            f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
-            "PTS, PTD, PTA and PAMT can learn from batches of nodes."
-        )
+        raise NotImplementedError
 
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
@@ -202,7 +202,12 @@ class NodeClassificationModule(pl.LightningModule):
 
     def _batch_size(self) -> int | None:
         datamodule: Any = getattr(self._trainer, "datamodule", None)
-        size: int | None = getattr(datamodule, "batch_size", None)
+        size: int | None = getattr(datamodule, "nodes_at_once", None)
+        if size is not None and not self.learns_in_batches:
+            raise InputError(
+                f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
+                "PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches of nodes."
+            )
         return size
 
     def prepare(self, graph: Graph) -> Prepared:

@@ -206,6 +206,7 @@ class PAMTModule(SoftLabelModule):
         """Pretrain f_θ on the labelled nodes and make the first soft labels (steps 1 to 3)."""
         if self.mask and not self.mask_from:  # pretraining is for the first mask
             self.pretrain(data)
+            data.share.spread(list(self.parameters()))
         self.refresh(data, epoch=0)
 
     def on_train_epoch_start(self) -> None:

@@ -130,7 +130,8 @@ class PAMTPlusModule(PAMTModule):
         if known is None or known[0] is not data:
             # Random numbers of its own: one graph is trusted alike in all runs and predictions.
             generator = torch.Generator().manual_seed(0)
-            adj = trust_edges(data.adj_norm, data.graph.x, generator)
+            where = data.graph.x.device  # the attributes may have stayed there
+            adj = trust_edges(data.adj_norm.to(where), data.graph.x, generator).to(data.device)
             known = self._trusted_data = (data, replace(data, adj_norm=adj))
         return known[1]
 

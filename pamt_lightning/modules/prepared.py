@@ -12,7 +12,7 @@ from torch import Tensor
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import RowShare, normalize_adjacency
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures, take_rows
+from pamt_lightning.nn import SparseFeatures, is_sparse_enough, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Prepared:
         share = share or RowShare.of(graph.num_nodes)
         adj_norm = normalize_adjacency(graph.adjacency.to(dtype), share)
         x = _features(graph, share.rows, dtype)
-        if batch_size is None and isinstance(x, SparseFeatures) and not x.is_sparse_enough:
+        if batch_size is None and isinstance(x, SparseFeatures) and not _is_sparse_enough(graph):
             x = x.to_dense()
         return cls(graph, x, adj_norm, share, batch_size)
 
@@ -122,6 +122,11 @@ class Prepared:
     def dtype(self) -> torch.dtype:
         """Floating type of everything computed from the graph."""
         return self.adj_norm.dtype
+
+
+def _is_sparse_enough(graph: Graph) -> bool:
+    """Of the whole graph, as all processes must do the same."""
+    return is_sparse_enough(len(graph.x.values()), graph.num_nodes, graph.num_features)
 
 
 def _features(graph: Graph, nodes: Tensor | slice, dtype: torch.dtype) -> Tensor | SparseFeatures:

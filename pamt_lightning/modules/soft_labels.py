@@ -68,6 +68,7 @@ class SoftLabelModule(NodeClassificationModule):
         self.soft_labels: Tensor | None = None
         self._stopping_labels: tuple[Prepared, Tensor] | None = None
 
+    learns_in_batches = True
     works_in_shares = True
 
     # What a method may say ---------------------------------------------------------------------

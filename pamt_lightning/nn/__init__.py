@@ -6,7 +6,7 @@ from pamt_lightning.nn.gcn import GCN
 from pamt_lightning.nn.mlp import MLP, InputLinear
 from pamt_lightning.nn.robust_gcn import RobustGCN
 from pamt_lightning.nn.sgc import SGC
-from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear, take_rows
+from pamt_lightning.nn.sparse import SparseFeatures, is_sparse_enough, sparse_linear, take_rows
 
 __all__ = [
     "APPNP",
@@ -17,6 +17,7 @@ __all__ = [
     "InputLinear",
     "RobustGCN",
     "SparseFeatures",
+    "is_sparse_enough",
     "sparse_linear",
     "take_rows",
 ]

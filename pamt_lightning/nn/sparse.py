@@ -95,11 +95,6 @@ class SparseFeatures:
         """Column of each stored entry, shape ``[nnz]``."""
         return self.pattern.col
 
-    @property
-    def is_sparse_enough(self) -> bool:
-        """Whether a network is faster on these than on the same as a dense matrix."""
-        return len(self.values) <= _MAX_DENSITY * self.shape[0] * self.shape[1]
-
     def to_dense(self) -> Tensor:
         """The same as a dense matrix."""
         return torch.sparse_csr_tensor(
@@ -145,6 +140,11 @@ class SparseFeatures:
         pattern = CsrPattern(crow, self.col[entries], self.pattern.num_columns)
         before = entries.start if isinstance(entries, slice) else 0
         return SparseFeatures(pattern, self.values[entries], before)
+
+
+def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
+    """Whether a network is faster on sparse features with so many entries than on dense ones."""
+    return stored <= _MAX_DENSITY * rows * columns
 
 
 def take_rows(x: Tensor | SparseFeatures, nodes: Tensor | slice) -> Tensor | SparseFeatures:

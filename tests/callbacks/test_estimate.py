@@ -91,7 +91,7 @@ def test_time_is_that_of_the_parts_scaled_up(
     """Every piece of work takes a second here, so the formula can be seen."""
     monkeypatch.setattr(estimate, "_seconds", lambda work: 1.0)
     monkeypatch.setattr(estimate, "_NODES_TRIED", small_graph.num_nodes // 3)
-    monkeypatch.setattr(estimate, "_seconds_per_product", lambda graph, columns: 5.0)
+    monkeypatch.setattr(estimate, "_seconds_per_product", lambda graph, columns, dtype: 5.0)
     step_and_forward = 2.0 * 3
     pts = model_for(small_graph, PTSModule, num_steps=10)
     assert epoch_seconds_of(pts, small_graph) == pytest.approx(step_and_forward + 10 * 5)
@@ -116,11 +116,27 @@ def test_a_product_is_scaled_to_all_entries(
 def test_too_little_memory_is_warned_of(small_graph: Graph) -> None:
     found = RunEstimate(3e9, 0.5)
     (line,) = described(found, small_graph, int(4e9), 100)
-    assert "about 3.0 GB of memory (4.0 GB are free) and 0.5 s per epoch, 50 s for 100" in line
+    assert "about 3.0 GB of memory (4.0 GB are there) and 0.5 s per epoch, 50 s for 100" in line
     line, warning = described(found, small_graph, int(2e9), None)
     assert warning.startswith("warning: the memory will not suffice.")
     assert line.endswith("per epoch.")
     assert len(described(found, small_graph, None, -1)) == 1
+
+
+def test_several_processes_divide_the_memory_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "available_memory", lambda: int(8e9))
+    one, four = estimate.memory_for_each(1), estimate.memory_for_each(4)
+    assert one is not None
+    assert four is not None
+    assert one - four == pytest.approx(6e9, rel=0.01)  # what they have now is theirs
+    monkeypatch.setattr(estimate, "available_memory", lambda: None)
+    assert estimate.memory_for_each(1) is None
+
+
+def test_an_estimate_knows_double_precision(small_graph: Graph) -> None:
+    assert estimate_run(model_for(small_graph).double(), small_graph).epoch_seconds > 0
+    dense = small_graph._replace({"x": small_graph.x.to_dense()})
+    assert estimate_run(model_for(small_graph).double(), dense).epoch_seconds > 0
 
 
 def test_free_memory_is_what_the_system_says() -> None:

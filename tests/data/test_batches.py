@@ -17,7 +17,10 @@ def batches(num_nodes: int, size: int, seed: int = 0, epoch: int = 0) -> list[li
 def test_each_node_is_in_one_batch_of_an_epoch(num_nodes: int, size: int) -> None:
     found = batches(num_nodes, size)
     assert sorted(node for batch in found for node in batch) == list(range(num_nodes))
-    assert {len(batch) for batch in found[:-1]} <= {size}
+    sizes = [len(batch) for batch in found]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == -(-num_nodes // size)
     assert all(batch == sorted(batch) for batch in found)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.features import ScaleName, Scaling
 from pamt_lightning.data.npy_stream import NpyStream
 from pamt_lightning.data.raw import RawGraph, simple_graph
@@ -304,3 +305,20 @@ def test_a_stream_is_what_numpy_saves(
     }
     with pytest.raises(ValueError, match="`rows` must be of shape"):
         stream.append(np.zeros((2, 9)))
+
+
+def test_columns_in_another_order_are_scaled_as_the_models(tmp_path: Path) -> None:
+    """A store has the scaling of its own columns, a model that of those it was trained on."""
+    values = np.array([[1, 100], [2, 500], [3, 200], [9, 700]], dtype=np.float32)
+    edges = simple_graph(sp.coo_array(([1.0, 1.0], ([0, 2], [1, 3])), shape=(4, 4)))
+    labels = np.array([0, 1, 0, 1])
+    for name, order in (("ab", [0, 1]), ("ba", [1, 0])):
+        names = tuple(np.array(["a", "b"])[order])
+        ids = np.arange(4)
+        raw = RawGraph(edges, values[:, order], labels, ids, ("x", "y"), feature_names=names)
+        write_store(raw, tmp_path / name)
+    first, second = (GraphDataModule(path=str(tmp_path / n), train=1, val=1) for n in ("ab", "ba"))
+    first.setup("fit")
+    second.expect_features(first.state_dict())
+    second.setup("predict")
+    np.testing.assert_allclose(second.graph.x.numpy(), first.graph.x.numpy(), rtol=1e-5, atol=1e-6)

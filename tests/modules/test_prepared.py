@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from pamt_lightning import GCNModule
+from pamt_lightning.errors import InputError
 from pamt_lightning.graph import Graph
 from pamt_lightning.modules.prepared import Prepared
 from pamt_lightning.nn import MLP, SparseFeatures
+from tests.modules.helpers import quiet_trainer, small_data
 
 
 def with_features(graph: Graph, dense: torch.Tensor) -> Graph:
@@ -22,6 +26,19 @@ def test_a_layer_is_dense_if_most_entries_are_stored(small_graph: Graph) -> None
     assert isinstance(whole.x, torch.Tensor)
     assert torch.equal(whole.x, torch.ones(300, 60, dtype=torch.float64))
     assert isinstance(Prepared.from_graph(full, torch.float32, 50).x, SparseFeatures)
+
+
+def test_a_batch_of_all_nodes_is_no_batch() -> None:
+    data = small_data(batch_size=10**6)
+    assert data.nodes_at_once is None
+    assert small_data(batch_size=100).nodes_at_once == 100
+
+
+def test_only_methods_that_look_at_one_node_at_a_time_take_batches(tmp_path: Path) -> None:
+    data = small_data(batch_size=100)
+    model = GCNModule(data.num_features, data.num_classes)
+    with pytest.raises(InputError, match="GCN learns from the whole graph at once: leave"):
+        quiet_trainer(tmp_path, 1).fit(model, datamodule=data)
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 77, 300, 1000])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures, sparse_linear
+from pamt_lightning.nn import SparseFeatures, is_sparse_enough, sparse_linear
 
 
 def random_csr(
@@ -284,5 +284,5 @@ def test_density_decides_whether_sparse_is_faster(stored: int, enough: bool) -> 
     dense = torch.zeros(100)
     dense[:stored] = 2.0
     x = SparseFeatures.from_csr(dense.view(10, 10).to_sparse_csr())
-    assert x.is_sparse_enough == enough
+    assert is_sparse_enough(len(x.values), *x.shape) == enough
     assert torch.equal(x.to_dense(), dense.view(10, 10))
