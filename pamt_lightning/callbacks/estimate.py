@@ -88,7 +88,9 @@ def memory_of(
     entries = (2 * graph.num_edges + nodes) / world_size
     networks = sum(isinstance(part, MLP) for part in model.modules())
     size = torch.finfo(torch.float64 if model.dtype == torch.float64 else torch.float32).bits / 8
-    numbers = _PER_EDGE * entries + _PER_CLASS * nodes * model.num_classes
+    wide = 1.0 if entries * world_size < torch.iinfo(torch.int32).max else 1.5  # 64-bit indices
+    numbers = wide * _PER_EDGE * entries + _PER_CLASS * nodes * model.num_classes
+    numbers += 2 * graph.num_edges  # the ones of A, which every process has
     rows = own if batch_size is None else min(own, batch_size)
     numbers += rows * model.net.input.weight.shape[1] * _PER_HIDDEN * networks
     numbers += rows * _attributes_per_node(graph)

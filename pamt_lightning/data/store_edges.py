@@ -20,7 +20,8 @@ class EdgeSorter:
     """Collects edges in a file and sorts them on disk, a block at a time.
 
     An entry is the number ``row * n + column``. Entries of an interval of rows go into one file;
-    each file is small enough to be sorted in memory, and one after the other they are the matrix.
+    each file is small enough to be sorted in memory, unless its rows are hubs, and one after the
+    other they are the matrix.
 
     Args:
         folder: For temporary files; the caller removes it.

@@ -50,7 +50,8 @@ class GraphStoreWriter:
         feature_names: Names of the attributes, if they have any.
         scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
             for sparse attributes and ``standard`` for dense ones.
-        block: Directed edges that are sorted in memory at once.
+        block: Directed edges that are sorted in memory at once, on average: what is sorted together
+            are the edges of equally many nodes, so where hubs are it is more.
     """
 
     def __init__(
