@@ -101,6 +101,6 @@ def _described(folder: Path) -> str:
     size = sum(file.stat().st_size for file in folder.iterdir())
     kind = "dense" if "features" in store.arrays else "sparse"
     return (
-        f"{store.num_nodes:,} nodes, {store.header['num_edges']:,} edges, {store.num_features:,} "
+        f"{store.num_nodes:,} nodes, {store.num_edges:,} edges, {store.num_features:,} "
         f"{kind} attributes, {len(store.header['class_names'])} classes, {size / 1e6:,.1f} MB"
     )

@@ -87,6 +87,11 @@ class GraphStore:
         return int(self.header["num_nodes"])
 
     @property
+    def num_edges(self) -> int:
+        """Number of undirected edges m."""
+        return len(self.arrays["adjacency_indices"]) // 2
+
+    @property
     def num_features(self) -> int:
         """Number of attributes d."""
         return int(self.header["num_features"])
@@ -163,13 +168,23 @@ class GraphStore:
         expected: dict[str, tuple[int, ...]] = {"labels": (nodes,), "node_ids": (nodes,)}
         expected |= dict.fromkeys(("adjacency_indptr", "features_indptr"), (nodes + 1,))
         expected["features"] = (nodes, self.num_features)
+        self._require_shapes(expected)
+        stored = {"adjacency_indices": "adjacency_indptr"}
+        if not dense:
+            stored |= dict.fromkeys(("features_indices", "features_data"), "features_indptr")
+        expected = {name: (int(arrays[pointers][-1]),) for name, pointers in stored.items()}
+        expected |= dict.fromkeys(("features_mean", "features_std"), (self.num_features,))
+        self._require_shapes(expected)
+        for part in SPLIT_PARTS:
+            index = arrays.get(f"{part}_index")
+            if index is not None and index.size and not 0 <= index.min() <= index.max() < nodes:
+                raise self._error(f"must have positions of nodes in `{part}_index`, got others")
+
+    def _require_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():
-            if name in arrays and arrays[name].shape != shape:
-                raise self._error(f"must have `{name}` of shape {shape}, got {arrays[name].shape}")
-        for kind in ("adjacency",) if dense else ("adjacency", "features"):
-            stored, last = len(arrays[f"{kind}_indices"]), int(arrays[f"{kind}_indptr"][-1])
-            if stored != last:
-                raise self._error(f"must have {last} entries in `{kind}_indices`, got {stored}")
+            found = self.arrays.get(name)
+            if found is not None and found.shape != shape:
+                raise self._error(f"must have `{name}` of shape {shape}, got {found.shape}")
 
     def _error(self, what: str) -> InputError:
         return InputError(f"{self.folder / HEADER} {what}. Convert the graph anew.")

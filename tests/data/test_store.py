@@ -287,6 +287,31 @@ def test_files_that_are_damaged_are_told(tmp_path: Path) -> None:
         GraphStore.open(store.folder)
 
 
+@pytest.mark.parametrize(
+    ("sparse", "name", "told"),
+    [
+        (True, "features_data", "`features_data` of shape"),
+        (True, "adjacency_indices", "`adjacency_indices` of shape"),
+        (False, "features_mean", "`features_mean` of shape"),
+        (False, "train_index", "positions of nodes in `train_index`"),
+    ],
+)
+def test_arrays_that_do_not_fit_each_other_are_told(
+    sparse: bool, name: str, told: str, tmp_path: Path
+) -> None:
+    parts = {"train": np.arange(5), "val": np.arange(5, 9), "test": np.arange(9, 20)}
+    write_store(replace(RAW if sparse else dense(RAW), given_splits=parts), tmp_path / "store")
+    path, header = tmp_path / "store" / f"{name}.npy", tmp_path / "store" / HEADER
+    array = np.load(path)
+    array = array + RAW.num_nodes if name == "train_index" else array[:-1]
+    np.save(path, array)
+    content = json.loads(header.read_text())
+    content["arrays"][name]["shape"] = list(array.shape)
+    header.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=told):
+        GraphStore.open(tmp_path / "store")
+
+
 @pytest.mark.parametrize(("dtype", "row_shape"), [("<i4", ()), ("<f4", (3,)), ("<U5", ())])
 def test_a_stream_is_what_numpy_saves(
     dtype: str, row_shape: tuple[int, ...], tmp_path: Path
