@@ -160,7 +160,7 @@ class Graph:
         digest = hashlib.sha256()
         for array in (self.adjacency.col_indices(), self.y, self.train_index, self.val_index):
             if array is not None:
-                digest.update(array.cpu().contiguous().numpy())
+                digest.update(array.cpu().contiguous().numpy().data)
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:

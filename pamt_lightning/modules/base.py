@@ -110,7 +110,7 @@ class NodeClassificationModule(pl.LightningModule):
     """Whether a prediction needs the labels of training nodes, not just a trained network."""
 
     learns_in_batches = False
-    """Whether a step may be on some of the nodes: see `batch_loss`."""
+    """Whether a step may be on some of the nodes: see `SoftLabelModule`."""
 
     works_in_shares = False
     """Whether several processes can divide the nodes among them."""
@@ -138,12 +138,9 @@ class NodeClassificationModule(pl.LightningModule):
     def training_loss(self, data: Prepared) -> Tensor:
         """The loss of one full-batch step."""
 
-    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
-        """The loss of a step on some nodes, scaled so that its mean is that of a full batch.
-
-        Only for methods whose network looks at one node at a time.
-        """
-        raise NotImplementedError
+    def step_loss(self, batch: Any) -> Tensor:
+        """The loss of a step on what the loader gives: the whole graph."""
+        return self.training_loss(self.prepare(batch))
 
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
@@ -224,10 +221,7 @@ class NodeClassificationModule(pl.LightningModule):
 
     def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
         """One step: on the whole graph, which is an epoch, or on some of its nodes."""
-        if isinstance(batch, NodeBatch):
-            loss = self.batch_loss(self.prepare(batch.graph), batch.nodes)
-        else:
-            loss = self.training_loss(self.prepare(batch))
+        loss = self.step_loss(batch)
         self._epoch_losses = [*(self._epoch_losses if batch_idx else []), loss.detach()]
         if batch_idx + 1 == self.trainer.num_training_batches:
             self.last_loss = self.trainer.strategy.reduce(

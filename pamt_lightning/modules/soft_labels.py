@@ -14,6 +14,7 @@ from pamt_lightning.functional import (
     propagate_labels,
     soft_cross_entropy,
 )
+from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.modules.base import (
     NodeClassificationModule,
     built,
@@ -129,6 +130,12 @@ class SoftLabelModule(NodeClassificationModule):
         )
 
     # The method --------------------------------------------------------------------------------
+
+    def step_loss(self, batch: Graph | NodeBatch) -> Tensor:
+        """The loss on the whole graph or on some of its nodes."""
+        if isinstance(batch, NodeBatch):
+            return self.batch_loss(self.prepare(batch.graph), batch.nodes)
+        return super().step_loss(batch)
 
     def training_loss(self, data: Prepared) -> Tensor:
         """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
