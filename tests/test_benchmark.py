@@ -23,7 +23,6 @@ SMALL = ["--datasets", "synthetic", "--rounds", "2", "--epochs", "2", "--max_edg
 def test_every_part_prints_and_writes_its_ratio(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch_geometric")
     short = command.configured("synthetic") | {"stopping": {"patience": 2}}
     monkeypatch.setattr(command, "configured", lambda name: short)
     assert main(["benchmark", *SMALL, "--hidden_dim", "4", "--folder", str(tmp_path)]) == 0

@@ -9,8 +9,6 @@ import pytest
 from pamt_lightning import plots
 from pamt_lightning.plots import confusion_image, plots_available, reliability_image
 
-pytest.importorskip("matplotlib")
-
 Image = npt.NDArray[np.uint8]
 
 LONG = "Artificial_Intelligence/Machine_Learning/Theory"

@@ -15,7 +15,6 @@ from tests.modules.helpers import quiet_trainer, small_data, small_model
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> EventAccumulator:
-    pytest.importorskip("matplotlib", reason="images need the extra `plots`")
     folder = tmp_path_factory.mktemp("logs")
     data = small_data()
     model = small_model(data, log_every_n_epochs=2)

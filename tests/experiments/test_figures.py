@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,7 +22,7 @@ from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.experiments.sweep_panels import lines, spread
 from tests.experiments.made_up import SPLITS, STUDY, SWEEP, accuracy, failed, outcomes, without
 
-mpl = pytest.importorskip("matplotlib")
+mpl = import_module("matplotlib")
 
 MANY = tuple(f"method {number}" for number in range(14))
 
