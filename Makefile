@@ -14,7 +14,7 @@ test: $(VENV)/.dev  ## lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package index
 	$(BIN)/python -m pytest -m "slow or network"

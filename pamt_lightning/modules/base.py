@@ -159,11 +159,16 @@ class NodeClassificationModule(pl.LightningModule):
         return negative_log_likelihood(prediction.probs, data.graph.y, data.graph.val_index)
 
     def setup(self, stage: str) -> None:
-        """Refuse precisions that sparse products do not know."""
+        """Refuse precisions, batches and processes that the method does not know."""
         if self.trainer.precision not in ("32-true", "64-true"):
             raise InputError(
                 "`trainer.precision` must be 32-true or 64-true (sparse products know no others), "
                 f"got {self.trainer.precision}."
+            )
+        if self._batch_size() is not None and not self.learns_in_batches:
+            raise InputError(
+                f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
+                "PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches of nodes."
             )
         if self.trainer.world_size > 1 and not self.works_in_shares:
             raise InputError(
@@ -200,11 +205,6 @@ class NodeClassificationModule(pl.LightningModule):
     def _batch_size(self) -> int | None:
         datamodule: Any = getattr(self._trainer, "datamodule", None)
         size: int | None = getattr(datamodule, "nodes_at_once", None)
-        if size is not None and not self.learns_in_batches:
-            raise InputError(
-                f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
-                "PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches of nodes."
-            )
         return size
 
     def prepare(self, graph: Graph) -> Prepared:
