@@ -55,8 +55,7 @@ class BestStopping(Checkpoint):
         self.best_epoch = 0
         self.best_state: dict[str, Tensor] = {}
         self.seconds = 0.0
-        self._started = time.monotonic()
-        self._written = float("-inf")
+        self._started = self._written = time.monotonic()
         self._writing_best = False
         self._validated = False
 
@@ -89,7 +88,7 @@ class BestStopping(Checkpoint):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock; pretraining comes right after."""
-        self._started = time.monotonic()
+        self._started = self._written = time.monotonic()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Patience counts validations: without one there is nothing to look at."""

@@ -6,6 +6,7 @@ from pamt_lightning.functional.attention import (
     edge_scores,
     edge_softmax,
 )
+from pamt_lightning.functional.columns import by_column, row_softmax
 from pamt_lightning.functional.gaussian import (
     gaussian_convolution,
     kl_to_standard_normal,
@@ -42,6 +43,7 @@ __all__ = [
     "add_self_loops",
     "attention_sum",
     "blend_soft_labels",
+    "by_column",
     "confidence_weights",
     "edge_scores",
     "edge_similarity",
@@ -60,6 +62,7 @@ __all__ = [
     "random_pairs",
     "renormalize_mask",
     "row_indices",
+    "row_softmax",
     "smooth",
     "soft_cross_entropy",
     "square_entries",

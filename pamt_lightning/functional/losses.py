@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
+
+from pamt_lightning.functional.columns import row_log_softmax, row_softmax
 
 
 def soft_cross_entropy(
@@ -38,7 +39,7 @@ def soft_cross_entropy(
             f"got {tuple(logits.shape)} and {tuple(weights.shape)}."
         )
     target = soft_labels if weights is None else soft_labels * weights
-    return -(target * torch.log_softmax(logits, dim=-1)).sum() / logits.shape[1]
+    return -(target * row_log_softmax(logits)).sum() / logits.shape[1]
 
 
 def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
@@ -56,7 +57,7 @@ def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
     """
     if not gamma >= 0:
         raise ValueError(f"`gamma` must be 0 or more, got {gamma}.")
-    return torch.softmax(logits.detach(), dim=-1) ** gamma
+    return row_softmax(logits.detach()) ** gamma
 
 
 def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:

@@ -50,6 +50,7 @@ def propagate(
         raise ValueError(
             f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
         )
+    y0 = y0.contiguous()  # rows are what is summed
     restart = alpha * y0[share.rows]
     smooth = _scaled_product(adj, 1.0 - alpha)
     fixed_rows = None if reset_index is None else y0[reset_index]

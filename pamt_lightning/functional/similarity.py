@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from pamt_lightning.functional.columns import row_softmax
 from pamt_lightning.functional.normalize import (
     require_csr_rows,
     row_indices,
@@ -42,7 +43,7 @@ def mask_representation(
         raise ValueError(f"`temperature` must be greater than 0, got {temperature}.")
     if kind == "logits":
         return logits
-    probs = torch.softmax(logits / temperature, dim=-1)
+    probs = row_softmax(logits / temperature).contiguous()
     if kind == "softmax":
         return probs
     if kind == "cosine":

@@ -19,6 +19,7 @@ from pamt_lightning.functional import (
     mask_adjacency,
     mask_representation,
     renormalize_mask,
+    row_softmax,
 )
 from pamt_lightning.functional.similarity import MaskNormalization, Representation
 from pamt_lightning.graph import Graph
@@ -311,6 +312,6 @@ class PAMTModule(SoftLabelModule):
 
     def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
         if way == "network":
-            return torch.softmax(logits, dim=-1)
+            return row_softmax(logits)
         adj = data.adj_norm if way == "structure" else self._mask_of(logits, data)
         return self.propagated_prediction(logits, adj, data)

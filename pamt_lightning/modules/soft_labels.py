@@ -9,9 +9,11 @@ from torch import Tensor
 
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.functional import (
+    by_column,
     confidence_weights,
     propagate,
     propagate_labels,
+    row_softmax,
     soft_cross_entropy,
 )
 from pamt_lightning.graph import Graph, NodeBatch
@@ -118,7 +120,7 @@ class SoftLabelModule(NodeClassificationModule):
     @torch.no_grad()
     def propagated_labels(self, adj: Tensor, data: Prepared) -> Tensor:
         """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
-        return propagate_labels(
+        labels = propagate_labels(
             adj,
             data.graph.y,
             data.train_index,
@@ -128,6 +130,7 @@ class SoftLabelModule(NodeClassificationModule):
             reset=self.reset_labelled,
             share=data.share,
         )
+        return by_column(labels)  # as the loss takes them
 
     # The method --------------------------------------------------------------------------------
 
@@ -175,8 +178,8 @@ class SoftLabelModule(NodeClassificationModule):
 
     def propagated_prediction(self, logits: Tensor, adj: Tensor, data: Prepared) -> Tensor:
         """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""
-        probs = torch.softmax(logits, dim=-1)
-        probs = propagate(adj, probs, num_steps=self.num_steps, alpha=self.alpha, share=data.share)
+        start = row_softmax(logits)
+        probs = propagate(adj, start, num_steps=self.num_steps, alpha=self.alpha, share=data.share)
         return probs / probs.sum(1, keepdim=True)
 
     def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:

@@ -36,7 +36,7 @@ def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
     """
     if not training or rate == 0.0:
         return x
-    kept, scale = _draw(x, rate, first)
+    kept, scale = draw_kept(x, rate, first)
     kept.mul_(scale)
     return x * kept if x.requires_grad else kept.mul_(x)
 
@@ -56,7 +56,7 @@ def relu_dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> tupl
     """
     if not training or rate == 0.0:
         return x.relu_(), 1.0
-    kept, scale = _draw(x, rate, first)
+    kept, scale = draw_kept(x, rate, first)
     kept_and_positive: Tensor = _ReluMask.apply(x, kept)  # type: ignore[no-untyped-call]
     return kept_and_positive, scale
 
@@ -75,11 +75,24 @@ class _ReluMask(torch.autograd.Function):
         return torch.ops.aten.threshold_backward(grads[0], result, 0), None
 
 
-def _draw(x: Tensor, rate: float, first: int) -> tuple[Tensor, float]:
-    """One where an entry of ``x`` is kept and zero elsewhere, and by what the kept are scaled."""
+def draw_kept(
+    x: Tensor, rate: float, first: int, dtype: torch.dtype | None = None
+) -> tuple[Tensor, float]:
+    """Which entries `dropout` keeps, and by what it scales them.
+
+    Args:
+        x: As in `dropout`.
+        rate: As in `dropout`.
+        first: As in `dropout`.
+        dtype: Of the first result; that of ``x`` unless given.
+
+    Returns:
+        One where an entry of ``x`` is kept and zero elsewhere; and the factor.
+    """
     dropped = min(round(rate * _LEVELS), _LEVELS - 1)
     bits = _random_bits(x.numel(), first, x.device).view(x.shape)
-    kept = torch.ge(bits, dropped - _LEVELS // 2, out=torch.empty_like(x, requires_grad=False))
+    kept = torch.empty_like(x, dtype=dtype or x.dtype, requires_grad=False)
+    torch.ge(bits, dropped - _LEVELS // 2, out=kept)
     return kept, _LEVELS / (_LEVELS - dropped)
 
 

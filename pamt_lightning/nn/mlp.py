@@ -6,9 +6,9 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
-from pamt_lightning.nn.dropout import dropout, relu_dropout
+from pamt_lightning.functional.columns import linear_by_column
+from pamt_lightning.nn.dropout import draw_kept, dropout, relu_dropout
 from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
 
 
@@ -63,7 +63,8 @@ class InputLinear(nn.Module):
     def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
         if not self.training or self.dropout == 0.0:
             return x
-        return x.with_values(dropout(x.values, self.dropout, True, x.first_entry))
+        kept, scale = draw_kept(x.values, self.dropout, x.first_entry, torch.uint8)
+        return x.masked(kept, scale)
 
 
 class MLP(nn.Module):
@@ -103,4 +104,4 @@ class MLP(nn.Module):
         hidden = self.input(x, first_row)
         first = first_row * hidden.shape[1]
         hidden, scale = relu_dropout(hidden, self.dropout, self.training, first)
-        return linear(hidden, scale * self.output.weight, self.output.bias)
+        return linear_by_column(hidden, scale * self.output.weight, self.output.bias)

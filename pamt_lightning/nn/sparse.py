@@ -64,11 +64,13 @@ class SparseFeatures:
         pattern: Where the stored entries are; shared by all features with the same entries.
         values: The stored entries, shape ``[nnz]``.
         first_entry: How many entries stand before them, if these are rows of a larger whole.
+        masked_from: What `masked` made them from.
     """
 
     pattern: CsrPattern
     values: Tensor
     first_entry: int = 0
+    masked_from: tuple[SparseFeatures, Tensor, float] | None = None
 
     @classmethod
     def from_csr(cls, x: Tensor, dtype: torch.dtype | None = None) -> SparseFeatures:
@@ -109,13 +111,26 @@ class SparseFeatures:
     @cached_property
     def t_values(self) -> Tensor:
         """The stored entries in the order of the transpose."""
-        return self.values.index_select(
-            0, self.pattern.transposed[2]
-        )  # [...] takes 4 times as long
+        order = self.pattern.transposed[2]
+        if self.masked_from is None:
+            return self.values.index_select(0, order)  # [...] takes 4 times as long
+        whole, kept, scale = self.masked_from
+        # Bytes are put in order in a third of the time that numbers take.
+        return _masked(whole.t_values, kept.index_select(0, order), scale)
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same sparsity with other values."""
         return SparseFeatures(self.pattern, values, self.first_entry)
+
+    def masked(self, kept: Tensor, scale: float) -> SparseFeatures:
+        """The values where ``kept`` is one, times ``scale``; zeros where it is zero.
+
+        Args:
+            kept: Bytes, shape ``[nnz]``.
+            scale: A factor.
+        """
+        values = _masked(self.values, kept, scale)
+        return SparseFeatures(self.pattern, values, self.first_entry, (self, kept, scale))
 
     def to(self, device: torch.device) -> SparseFeatures:
         """The same on ``device``; itself if it is there already."""
@@ -140,6 +155,11 @@ class SparseFeatures:
         pattern = CsrPattern(crow, self.col[entries], self.pattern.num_columns)
         before = entries.start if isinstance(entries, slice) else 0
         return SparseFeatures(pattern, self.values[entries], before)
+
+
+def _masked(values: Tensor, kept: Tensor, scale: float) -> Tensor:
+    # Not `values * kept`: with two types at once it takes three times as long.
+    return kept.to(values.dtype).mul_(values).mul_(scale)
 
 
 def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:

@@ -1,12 +1,14 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
 
 from pamt_lightning.callbacks import BestStopping, TensorBoardMonitor
-from pamt_lightning.callbacks.tensorboard import mask_weights
+from pamt_lightning.callbacks.tensorboard import add_histogram, mask_weights
 from pamt_lightning.functional import normalize_adjacency, row_indices
 from pamt_lightning.functional.normalize import with_values
 from pamt_lightning.graph import Graph
@@ -59,6 +61,23 @@ def test_another_logger_is_left_alone(tmp_path: Path) -> None:
     trainer = quiet_trainer(tmp_path, 2, TensorBoardMonitor(), BestStopping())
     trainer.fit(small_model(data), datamodule=data)
     assert not list(tmp_path.rglob("events*"))
+
+
+def test_a_histogram_is_that_of_numpy(tmp_path: Path) -> None:
+    values = torch.rand(1000, generator=torch.Generator().manual_seed(0)) ** 2
+    with SummaryWriter(tmp_path) as board:
+        for step, shown in enumerate((values, torch.full((7,), 0.5), torch.empty(0))):
+            add_histogram(board, "weights", shown, step)
+    events = EventAccumulator(str(tmp_path), {"histograms": 0})
+    events.Reload()
+    many, same = (event.histogram_value for event in events.Histograms("weights"))
+    assert (many.min, many.max, many.num) == (values.min(), values.max(), 1000)
+    assert many.sum == pytest.approx(float(values.double().sum()))
+    assert many.sum_squares == pytest.approx(float(values.double().square().sum()))
+    counts, limits = np.histogram(values.double().numpy(), 50)
+    assert many.bucket == [0, *counts]
+    assert many.bucket_limit == pytest.approx(limits)
+    assert (same.num, sum(same.bucket)) == (7, 7)
 
 
 def test_weights_are_those_of_each_edge_once_and_of_a_large_graph_some(small_graph: Graph) -> None:

@@ -58,7 +58,7 @@ def test_representations_are_softmax_and_unit_rows(
 
 def test_softmax_at_temperature_one_is_the_default(generator: torch.Generator) -> None:
     logits = torch.randn(8, 3, generator=generator)
-    assert torch.equal(mask_representation(logits), torch.softmax(logits, dim=1))
+    torch.testing.assert_close(mask_representation(logits), torch.softmax(logits, dim=1))
 
 
 @pytest.mark.parametrize("kind", ["softmax", "cosine"])

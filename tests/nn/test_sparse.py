@@ -265,6 +265,17 @@ def test_a_transpose_in_blocks_gives_the_gradient_of_the_whole(
     torch.testing.assert_close(grad, dense_of(x).T @ upstream)
 
 
+@INDEX_TYPES
+def test_masked_features_are_those_with_the_values_multiplied(index_type: torch.dtype) -> None:
+    x = wide_features(3000, index_type)
+    kept = (torch.rand(len(x.values), generator=torch.Generator().manual_seed(1)) < 0.6).byte()
+    masked, plain = x.masked(kept, 1.5), x.with_values(x.values * kept * 1.5)
+    assert torch.equal(masked.values, plain.values)
+    assert torch.equal(masked.t_values, plain.t_values)
+    assert masked.pattern is x.pattern
+    assert 0.3 < (masked.values == 0).double().mean() < 0.5
+
+
 def test_few_entries_per_feature_are_not_cut_into_blocks() -> None:
     """A block costs a row of the result per feature, so it must sum many entries."""
     eye = torch.eye(5000).to_sparse_csr()
