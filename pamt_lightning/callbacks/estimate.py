@@ -93,17 +93,17 @@ def memory_of(
     numbers += 2 * graph.num_edges  # the ones of A, which every process has
     rows = own if batch_size is None else min(own, batch_size)
     numbers += rows * model.net.input.weight.shape[1] * _PER_HIDDEN * networks
-    numbers += rows * _attributes_per_node(graph)
-    if batch_size is None:  # else those that are not in use are on the disk, or were there before
-        numbers += own * _attributes_per_node(graph)
+    numbers += rows * _attributes_in_use(graph)  # the others are on the disk
     numbers += 4 * sum(parameter.numel() for parameter in model.parameters())
     return _PROCESS + size * numbers
 
 
-def _attributes_per_node(graph: Graph) -> float:
+def _attributes_in_use(graph: Graph) -> float:
+    """Numbers for each node that a step is on."""
     if graph.x.layout != torch.sparse_csr:
-        return graph.num_features
-    return 2.0 * len(graph.x.values()) / max(1, graph.num_nodes)  # values and columns
+        return 2.0 * graph.num_features  # dropout makes a copy
+    # Column and value, as they are and after dropout, by node and by attribute.
+    return 8.0 * len(graph.x.values()) / max(1, graph.num_nodes)
 
 
 def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) -> float:

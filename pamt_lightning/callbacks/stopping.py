@@ -31,7 +31,8 @@ class BestStopping(Checkpoint):
     Args:
         patience: Validations (that is, epochs) without an improvement of either before training
             stops.
-        save_seconds: At most this many seconds of work are lost by a kill; 0 writes every epoch.
+        save_seconds: At most this many seconds of work are lost by a kill, so nothing is written
+            before; 0 writes every epoch.
         dirpath: Folder of the two files; the logger's folder unless given.
     """
 
@@ -82,13 +83,9 @@ class BestStopping(Checkpoint):
     # Hooks -------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Start afresh; a checkpoint is restored after this."""
+        """Start afresh, the clock too; pretraining and what a checkpoint holds come after this."""
         if stage == "fit":
             self._reset()
-
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock; pretraining comes right after."""
-        self._started = self._written = time.monotonic()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Patience counts validations: without one there is nothing to look at."""

@@ -109,7 +109,9 @@ def add_histogram(board: Any, tag: str, values: Tensor, step: int) -> None:
         return
     values = values.detach().double().cpu()
     low, high = float(values.min()), float(values.max())
-    counts, limits = np.histogram(values.numpy(), _BINS, (low, high))
+    alike = high - low < 1e-6 * max(1.0, abs(high))  # too near each other for bins of their own
+    limits = (low - 0.5, high + 0.5) if alike else (low, high)
+    counts, edges = np.histogram(values.numpy(), _BINS, limits)
     board.add_histogram_raw(
         tag,
         min=low,
@@ -117,7 +119,7 @@ def add_histogram(board: Any, tag: str, values: Tensor, step: int) -> None:
         num=len(values),
         sum=float(values.sum()),
         sum_squares=float(values.square().sum()),
-        bucket_limits=limits.tolist(),
+        bucket_limits=edges.tolist(),
         bucket_counts=[0, *counts.tolist()],  # none below the lowest
         global_step=step,
     )

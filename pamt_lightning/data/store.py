@@ -16,15 +16,15 @@ file                         content
 ``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
 ===========================  =======================================================================
 
-`GraphStoreWriter` writes one in a stream and checks what it writes; opening one checks the header
-and the shapes alone, `GraphStore.verify` every byte.
+`GraphStoreWriter` writes one in a stream and checks what it writes; opening one checks the header,
+the shapes and the split, `GraphStore.verify` every byte.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ FORMAT, VERSION = "pamt-graph", 1
 SPLIT_PARTS = ("train", "val", "test")
 _REQUIRED = ("adjacency_indptr", "adjacency_indices", "labels")
 _SPARSE = ("features_indptr", "features_indices", "features_data")
+_MOMENTS = ("features_mean", "features_std")
 _BLOCK = 1 << 24  # bytes hashed at once
 
 Array = npt.NDArray[Any]
@@ -72,7 +73,7 @@ class GraphStore:
 
         Raises:
             InputError: The header cannot be read or is of another version, an array is missing, or
-                has another type or shape than the header says.
+                has another type or shape than the header says, or a split names no nodes.
         """
         folder = Path(folder)
         header = _read_header(folder / HEADER)
@@ -89,7 +90,7 @@ class GraphStore:
     @property
     def num_edges(self) -> int:
         """Number of undirected edges m."""
-        return len(self.arrays["adjacency_indices"]) // 2
+        return int(self.header["num_edges"])
 
     @property
     def num_features(self) -> int:
@@ -167,18 +168,33 @@ class GraphStore:
                 raise self._error(f"has no array `{name}`")
         expected: dict[str, tuple[int, ...]] = {"labels": (nodes,), "node_ids": (nodes,)}
         expected |= dict.fromkeys(("adjacency_indptr", "features_indptr"), (nodes + 1,))
+        expected["adjacency_indices"] = (2 * self.num_edges,)
         expected["features"] = (nodes, self.num_features)
         self._require_shapes(expected)
         stored = {"adjacency_indices": "adjacency_indptr"}
         if not dense:
             stored |= dict.fromkeys(("features_indices", "features_data"), "features_indptr")
         expected = {name: (int(arrays[pointers][-1]),) for name, pointers in stored.items()}
-        expected |= dict.fromkeys(("features_mean", "features_std"), (self.num_features,))
+        expected |= dict.fromkeys(_MOMENTS, (self.num_features,))
         self._require_shapes(expected)
-        for part in SPLIT_PARTS:
-            index = arrays.get(f"{part}_index")
-            if index is not None and index.size and not 0 <= index.min() <= index.max() < nodes:
-                raise self._error(f"must have positions of nodes in `{part}_index`, got others")
+        self._require_all_or_none(_MOMENTS, self.header["scaling"] == "standard")
+        splits = [f"{part}_index" for part in SPLIT_PARTS]
+        self._require_all_or_none(splits, any(name in arrays for name in splits))
+        for name in splits if splits[0] in arrays else ():
+            index = arrays[name]
+            if index.ndim != 1 or index.dtype.kind not in "iu":
+                raise self._error(
+                    f"must have whole numbers in `{name}`, got {index.dtype} of {index.shape}"
+                )
+            wrong = index[(index < 0) | (index >= nodes)]
+            if len(wrong):
+                raise self._error(f"must have positions below {nodes} in `{name}`, got {wrong[0]}")
+
+    def _require_all_or_none(self, names: Sequence[str], all_of_them: bool) -> None:
+        for name in names:
+            if (name in self.arrays) != all_of_them:
+                needed = "must have" if all_of_them else "must not have"
+                raise self._error(f"{needed} `{name}` beside what it has")
 
     def _require_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():
@@ -214,8 +230,9 @@ def _read_header(path: Path) -> dict[str, Any]:
             f"{path} has `version` {header.get('version')!r}; this program reads {VERSION}. "
             "Use the program that wrote it, or convert the graph anew."
         )
-    kinds = {"num_nodes": int, "num_features": int, "class_names": list, "feature_names": list}
-    for name, kind in {**kinds, "scaling": str, "arrays": dict}.items():
+    kinds: dict[str, type] = dict.fromkeys(("num_nodes", "num_edges", "num_features"), int)
+    kinds |= {"class_names": list, "feature_names": list, "scaling": str, "arrays": dict}
+    for name, kind in kinds.items():
         if not isinstance(header.get(name), kind):
             raise InputError(f"{path} has no valid `{name}`. Convert the graph anew.")
     return header

@@ -6,7 +6,7 @@ from pamt_lightning.functional.attention import (
     edge_scores,
     edge_softmax,
 )
-from pamt_lightning.functional.columns import by_column, row_softmax
+from pamt_lightning.functional.columns import by_column, row_softmax, take_rows_by_column
 from pamt_lightning.functional.gaussian import (
     gaussian_convolution,
     kl_to_standard_normal,
@@ -67,5 +67,6 @@ __all__ = [
     "soft_cross_entropy",
     "square_entries",
     "symmetric_product",
+    "take_rows_by_column",
     "trust_edges",
 ]

@@ -138,10 +138,6 @@ class NodeClassificationModule(pl.LightningModule):
     def training_loss(self, data: Prepared) -> Tensor:
         """The loss of one full-batch step."""
 
-    def step_loss(self, batch: Any) -> Tensor:
-        """The loss of a step on what the loader gives: the whole graph."""
-        return self.training_loss(self.prepare(batch))
-
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """The parameters that the L2 term holds down."""
@@ -218,6 +214,10 @@ class NodeClassificationModule(pl.LightningModule):
                 data = Prepared.from_graph(graph, dtype, self._batch_size(), share)
                 self._prepared = data
         return data
+
+    def step_loss(self, batch: Any) -> Tensor:
+        """The loss of a step on what the loader gives: the whole graph."""
+        return self.training_loss(self.prepare(batch))
 
     def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
         """One step: on the whole graph, which is an epoch, or on some of its nodes."""
@@ -340,9 +340,3 @@ class NodeClassificationModule(pl.LightningModule):
         if self.logger is not None and self.trainer.is_global_zero:
             values = {name: float(value) for name, value in metrics.items()}
             self.logger.log_metrics(values, step=self.current_epoch + 1)
-
-
-# Lightning looks at these several times per epoch, and Python would work them out each time.
-_step: Any
-for _step in (NodeClassificationModule.training_step, NodeClassificationModule.validation_step):
-    _step.__signature__ = inspect.signature(_step)

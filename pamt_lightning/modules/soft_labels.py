@@ -15,6 +15,7 @@ from pamt_lightning.functional import (
     propagate_labels,
     row_softmax,
     soft_cross_entropy,
+    take_rows_by_column,
 )
 from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.modules.base import (
@@ -110,7 +111,7 @@ class SoftLabelModule(NodeClassificationModule):
         if self.soft_labels is None:
             self.make_soft_labels(data)
             return
-        self.soft_labels = self.soft_labels.to(self.device)
+        self.soft_labels = by_column(self.soft_labels.to(self.device))
         if self.soft_labels.shape[0] != data.graph.num_nodes:
             raise CheckpointError(
                 f"The checkpoint was written on a graph of {self.soft_labels.shape[0]} nodes, "
@@ -120,14 +121,17 @@ class SoftLabelModule(NodeClassificationModule):
     @torch.no_grad()
     def propagated_labels(self, adj: Tensor, data: Prepared) -> Tensor:
         """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
+        return self._propagated(data.train_index, self.reset_labelled, adj, data)
+
+    def _propagated(self, index: Tensor, reset: bool, adj: Tensor, data: Prepared) -> Tensor:
         labels = propagate_labels(
             adj,
             data.graph.y,
-            data.train_index,
+            index,
             self.num_classes,
             num_steps=self.num_steps,
             alpha=self.alpha,
-            reset=self.reset_labelled,
+            reset=reset,
             share=data.share,
         )
         return by_column(labels)  # as the loss takes them
@@ -161,7 +165,7 @@ class SoftLabelModule(NodeClassificationModule):
             labels = labels[data.share.rows]
         else:
             features, own, before = data.batch(nodes)
-            logits, labels = net(features, before), labels[own]
+            logits, labels = net(features, before), take_rows_by_column(labels, own)
             scale *= data.num_nodes / len(nodes)
         gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
@@ -193,16 +197,7 @@ class SoftLabelModule(NodeClassificationModule):
         if self._stopping_labels is None or self._stopping_labels[0] is not data:
             if graph.val_index is None:
                 raise InputError("The graph has no stopping nodes: give it a split first.")
-            labels = propagate_labels(
-                data.adj_norm,
-                graph.y,
-                graph.val_index,
-                self.num_classes,
-                num_steps=self.num_steps,
-                alpha=self.alpha,
-                reset=True,
-                share=data.share,
-            )
+            labels = self._propagated(graph.val_index, True, data.adj_norm, data)
             self._stopping_labels = (data, labels)
         return self._stopping_labels[1]
 

@@ -64,7 +64,7 @@ class SparseFeatures:
         pattern: Where the stored entries are; shared by all features with the same entries.
         values: The stored entries, shape ``[nnz]``.
         first_entry: How many entries stand before them, if these are rows of a larger whole.
-        masked_from: What `masked` made them from.
+        masked_from: What `masked` made them from, if that has been used before.
     """
 
     pattern: CsrPattern
@@ -130,7 +130,10 @@ class SparseFeatures:
             scale: A factor.
         """
         values = _masked(self.values, kept, scale)
-        return SparseFeatures(self.pattern, values, self.first_entry, (self, kept, scale))
+        # The first time, the values are put in order as they are: there may be no second time.
+        used_before = "transposed" in self.pattern.__dict__
+        source = (self, kept, scale) if used_before else None
+        return SparseFeatures(self.pattern, values, self.first_entry, source)
 
     def to(self, device: torch.device) -> SparseFeatures:
         """The same on ``device``; itself if it is there already."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         ({"version": 2}, "has `version` 2; this program reads 1"),
         ({"num_nodes": "many"}, "has no valid `num_nodes`"),
         ({"num_nodes": 3}, r"must have `labels` of shape \(3,\), got \(200,\)"),
+        ({"num_edges": 3}, r"must have `adjacency_indices` of shape \(6,\)"),
         ({"num_features": 3}, r"must have `features` of shape \(200, 3\)"),
         ({"arrays": {}}, "has no array `adjacency_indptr`"),
         ({"arrays": {"labels": {}}}, "must give `dtype`, `shape` and `sha256` of 'labels'"),
@@ -287,28 +289,53 @@ def test_files_that_are_damaged_are_told(tmp_path: Path) -> None:
         GraphStore.open(store.folder)
 
 
+SPLIT = {"train": np.arange(5), "val": np.arange(5, 9), "test": np.arange(0)}
+
+
+def change_array(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Replace an array of a store, or take it away, and say so in the header."""
+    path, header = folder / f"{name}.npy", folder / HEADER
+    content = json.loads(header.read_text())
+    array = change(np.load(path))
+    if array is None:
+        del content["arrays"][name]
+    else:
+        np.save(path, array)
+        content["arrays"][name] |= {"shape": list(array.shape), "dtype": array.dtype.str}
+    header.write_text(json.dumps(content))
+
+
 @pytest.mark.parametrize(
-    ("sparse", "name", "told"),
+    ("sparse", "name", "change", "told"),
     [
-        (True, "features_data", "`features_data` of shape"),
-        (True, "adjacency_indices", "`adjacency_indices` of shape"),
-        (False, "features_mean", "`features_mean` of shape"),
-        (False, "train_index", "positions of nodes in `train_index`"),
+        (True, "features_data", lambda x: x[:-1], "`features_data` of shape"),
+        (True, "features_indices", lambda x: x[:-1], "`features_indices` of shape"),
+        (True, "adjacency_indices", lambda x: x[:-2], "`adjacency_indices` of shape"),
+        (False, "features_mean", lambda x: x[:-1], "`features_mean` of shape"),
+        (False, "features_std", lambda x: None, "must have `features_std` beside"),
+        (True, "train_index", lambda x: x + 200, "positions below 200 in `train_index`, got 200"),
+        (True, "val_index", lambda x: x - 6, "positions below 200 in `val_index`, got -1"),
+        (True, "val_index", lambda x: None, "must have `val_index` beside"),
+        (True, "val_index", lambda x: x[:, None], "whole numbers in `val_index`"),
+        (True, "val_index", lambda x: x + 0.5, "whole numbers in `val_index`, got float64"),
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_told(
-    sparse: bool, name: str, told: str, tmp_path: Path
+    sparse: bool, name: str, change: Callable[[Any], Any], told: str, tmp_path: Path
 ) -> None:
-    parts = {"train": np.arange(5), "val": np.arange(5, 9), "test": np.arange(9, 20)}
-    write_store(replace(RAW if sparse else dense(RAW), given_splits=parts), tmp_path / "store")
-    path, header = tmp_path / "store" / f"{name}.npy", tmp_path / "store" / HEADER
-    array = np.load(path)
-    array = array + RAW.num_nodes if name == "train_index" else array[:-1]
-    np.save(path, array)
-    content = json.loads(header.read_text())
-    content["arrays"][name]["shape"] = list(array.shape)
-    header.write_text(json.dumps(content))
+    folder = tmp_path / "store"
+    write_store(replace(RAW if sparse else dense(RAW), given_splits=SPLIT), folder)
+    assert GraphStore.open(folder).num_edges == RAW.num_edges
+    change_array(folder, name, change)
     with pytest.raises(InputError, match=told):
+        GraphStore.open(folder)
+
+
+def test_a_scaling_that_needs_no_moments_has_none(tmp_path: Path) -> None:
+    write_store(dense(RAW), tmp_path / "store")
+    path = tmp_path / "store" / HEADER
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scaling": "none"}))
+    with pytest.raises(InputError, match="must not have `features_mean` beside"):
         GraphStore.open(tmp_path / "store")
 
 

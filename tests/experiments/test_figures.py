@@ -4,11 +4,11 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -21,8 +21,6 @@ from pamt_lightning.experiments.panels import EMPHASIS, GREEN, GREY, dots, fores
 from pamt_lightning.experiments.study import Study, Sweep
 from pamt_lightning.experiments.sweep_panels import lines, spread
 from tests.experiments.made_up import SPLITS, STUDY, SWEEP, accuracy, failed, outcomes, without
-
-mpl = import_module("matplotlib")
 
 MANY = tuple(f"method {number}" for number in range(14))
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -8,6 +10,7 @@ from pamt_lightning.functional.columns import (
     linear_by_column,
     row_log_softmax,
     row_softmax,
+    take_rows_by_column,
 )
 
 SIZES = pytest.mark.parametrize("columns", [1, 3, 7, 15, 16, 40])
@@ -57,6 +60,21 @@ def test_few_columns_are_kept_by_column_and_stay_so() -> None:
     many = torch.rand(23, 40)
     assert by_column(many) is many
     assert row_softmax(many).is_contiguous()
+
+
+@SIZES
+def test_rows_are_taken_in_either_layout(columns: int) -> None:
+    x, index = torch.rand(23, columns), torch.tensor([3, 0, 22, 3])
+    for matrix in (x, by_column(x)):
+        found = take_rows_by_column(matrix, index)
+        assert torch.equal(found, x[index])
+        assert (found.t() if columns < 16 else found).is_contiguous()
+
+
+@pytest.mark.parametrize("function", [row_softmax, row_log_softmax])
+def test_a_vector_is_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(ValueError, match=r"`logits` must be \[N, C\], got \(3,\)"):
+        function(torch.ones(3))
 
 
 def test_other_devices_keep_rows() -> None:

@@ -269,10 +269,13 @@ def test_a_transpose_in_blocks_gives_the_gradient_of_the_whole(
 def test_masked_features_are_those_with_the_values_multiplied(index_type: torch.dtype) -> None:
     x = wide_features(3000, index_type)
     kept = (torch.rand(len(x.values), generator=torch.Generator().manual_seed(1)) < 0.6).byte()
-    masked, plain = x.masked(kept, 1.5), x.with_values(x.values * kept * 1.5)
-    assert torch.equal(masked.values, plain.values)
-    assert torch.equal(masked.t_values, plain.t_values)
-    assert masked.pattern is x.pattern
+    plain = x.with_values(x.values * kept * 1.5)
+    for used_before in (False, True):
+        masked = x.masked(kept, 1.5)
+        assert (masked.masked_from is not None) == used_before
+        assert torch.equal(masked.values, plain.values)
+        assert torch.equal(masked.t_values, plain.t_values)
+        assert masked.pattern is x.pattern
     assert 0.3 < (masked.values == 0).double().mean() < 0.5
 
 
