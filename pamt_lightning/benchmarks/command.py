@@ -30,9 +30,9 @@ _DESCRIPTION = """\
 Measure how fast this machine runs PAMT, in ratios: what is compared takes turns in one process, and
 medians over the rounds are shown. Ratios can be compared between machines, seconds cannot.
 
-  epoch        step with the configuration's dropout, validation with propagated inference, refresh
-               and stopping, beside APPNP of PyTorch Geometric on dense attributes, the same size
-  trainer      the same epoch inside `pamt fit`'s Trainer beside the plain loop
+  epoch        step with the configuration's dropout, validation with propagated inference and
+               refresh, beside APPNP of PyTorch Geometric on dense attributes, the same size
+  trainer      that epoch and stopping inside `pamt fit`'s Trainer beside a plain loop
   fit          a whole training until it stops beside as many epochs of that APPNP
   refresh      mask and ten steps of propagation beside the dense formula (N × N matrices)
   layer        the sparse first layer beside the time its bytes take at the rate of a copy
