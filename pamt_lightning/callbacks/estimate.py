@@ -76,7 +76,7 @@ def estimate_run(
     """What training ``model`` on ``graph`` will take, of each of ``world_size`` processes."""
     return RunEstimate(
         memory_of(model, graph, batch_size, world_size),
-        epoch_seconds_of(model, graph, world_size),
+        epoch_seconds_of(model, graph, batch_size, world_size),
     )
 
 
@@ -106,7 +106,9 @@ def _attributes_in_use(graph: Graph) -> float:
     return 8.0 * len(graph.x.values()) / max(1, graph.num_nodes)
 
 
-def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) -> float:
+def epoch_seconds_of(
+    model: SoftLabelModule, graph: Graph, batch_size: int | None = None, world_size: int = 1
+) -> float:
     """Seconds of an epoch, from a part of it that is tried."""
     nodes = min(graph.num_nodes, _NODES_TRIED)
     x: Tensor | SparseFeatures = graph.x
@@ -116,8 +118,10 @@ def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) 
     x = take_rows(x, slice(0, nodes))
     x = x.to(dtype) if isinstance(x, Tensor) else x.with_values(x.values.to(dtype))
     networks = [copy.deepcopy(part) for part in model.modules() if isinstance(part, MLP)]
+    # Batches are of other nodes each time, so nothing that depends on them can be kept.
+    chosen = None if batch_size is None else torch.arange(nodes)
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        step = sum(_seconds(partial(_step, net.train(), x)) for net in networks)
+        step = sum(_seconds(partial(_step, net.train(), x, chosen)) for net in networks)
     with torch.no_grad():
         forward = sum(_seconds(partial(net.eval(), x)) for net in networks)
         smoothing = _seconds_per_product(graph, model.num_classes, dtype)
@@ -128,8 +132,8 @@ def epoch_seconds_of(model: SoftLabelModule, graph: Graph, world_size: int = 1) 
     return (of_nodes + products * smoothing) / world_size
 
 
-def _step(net: MLP, x: Tensor | SparseFeatures) -> None:
-    net(x).sum().backward()
+def _step(net: MLP, x: Tensor | SparseFeatures, chosen: Tensor | None) -> None:
+    net(x if chosen is None else take_rows(x, chosen)).sum().backward()
 
 
 def _seconds_per_product(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pamt_lightning.callbacks.estimate import (
     memory_of,
 )
 from pamt_lightning.graph import Graph
+from pamt_lightning.nn.sparse import CsrPattern
 from tests.modules.helpers import quiet_trainer, small_data
 
 
@@ -95,11 +97,31 @@ def test_time_is_that_of_the_parts_scaled_up(
     step_and_forward = 2.0 * 3
     pts = model_for(small_graph, PTSModule, num_steps=10)
     assert epoch_seconds_of(pts, small_graph) == pytest.approx(step_and_forward + 10 * 5)
-    assert epoch_seconds_of(pts, small_graph, 2) == pytest.approx(step_and_forward / 2 + 25)
+    assert epoch_seconds_of(pts, small_graph, world_size=2) == pytest.approx(
+        step_and_forward / 2 + 25
+    )
     own = model_for(small_graph, num_steps=10, refresh_interval=1, inference="network")
     assert epoch_seconds_of(own, small_graph) == pytest.approx(3.0 * 3 + (10 + 2) * 5)
     plus = model_for(small_graph, PAMTPlusModule, num_steps=10, refresh_interval=0, mask_from=0)
     assert epoch_seconds_of(plus, small_graph) == pytest.approx(3 * step_and_forward + 40 * 5)
+
+
+def test_steps_in_batches_keep_nothing(small_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transpose that is kept makes a step on the whole graph faster; batches have none."""
+    transposed = []
+    made = CsrPattern.__dict__["transposed"].func
+
+    def counted(pattern: CsrPattern) -> Any:
+        transposed.append(pattern)
+        return made(pattern)
+
+    counting = cached_property(counted)
+    counting.__set_name__(CsrPattern, "transposed")
+    monkeypatch.setattr(CsrPattern, "transposed", counting)
+    epoch_seconds_of(model_for(small_graph), small_graph)
+    assert len(transposed) == 1
+    epoch_seconds_of(model_for(small_graph), small_graph, batch_size=100)
+    assert len(transposed) == 3
 
 
 def test_a_product_is_scaled_to_all_entries(
