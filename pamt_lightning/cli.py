@@ -84,7 +84,7 @@ class PamtCLI(ParsedCLI):
         own.model_class = plain.class_path
         for note in plain.notes:
             print(f"pamt {self.command}: note: {note}", file=sys.stderr)
-        self.config = parser.parse_args([self.command, *plain.args])
+        self.config = self.parsed(parser, [self.command, *plain.args], plain.sources)
 
     def _parse_ckpt_path(self) -> None:
         # Lightning would let the checkpoint overrule the command line. Here it comes first
@@ -196,7 +196,8 @@ class PamtCLI(ParsedCLI):
                 max_epochs=self._get(self.config, "trainer").max_epochs,
             )
             done = self.checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
-            print(f"Going on after epoch {done} of {self.checkpoint_path}.", file=sys.stderr)
+            if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+                print(f"Going on after epoch {done} of {self.checkpoint_path}.", file=sys.stderr)
 
     def _folder_of_first_process(self) -> str | None:
         """Where the first process of this run writes to, if this is another one of them."""

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
@@ -35,6 +35,7 @@ DESCRIPTIONS = {
 
 
 _RAISES: ContextVar[bool] = ContextVar("_RAISES", default=False)
+_SOURCES: ContextVar[Mapping[str, str]] = ContextVar("_SOURCES")
 
 
 class _WrongOption(SystemExit):
@@ -84,6 +85,7 @@ class Parser(LightningArgumentParser):
             known |= set(inspect.signature(pl.Trainer).parameters)
             if close := difflib.get_close_matches(name, known - {name}, 1):
                 message += f". Did you mean {close[0]!r}?"
+        message = _with_source(message)
         if _RAISES.get():
             raise _WrongOption(" ".join(message.split()))
         prog = self.prog.replace("[options] ", "")
@@ -95,6 +97,13 @@ class Parser(LightningArgumentParser):
             file=sys.stderr,
         )
         raise SystemExit(2)
+
+
+def _with_source(message: str) -> str:
+    """The message after the name of the file that the option is in, if it is in one."""
+    found = re.match(r"option '(?:\w+\.)*(\w+)'|(?:\w+\.)*(\w+): ", message, re.IGNORECASE)
+    source = _SOURCES.get({}).get(found[1] or found[2], "") if found else ""
+    return f"{source}: {message}" if source else message
 
 
 def model_classes(base: type[Any] = NodeClassificationModule) -> dict[str, type[Any]]:
@@ -182,6 +191,15 @@ class ParsedCLI(LightningCLI):
             elif action.dest == "model":
                 action.help = "A method by name (`pamt methods`), or the class of your own model."
         return parser
+
+    @staticmethod
+    def parsed(parser: LightningArgumentParser, args: list[str], sources: Mapping[str, str]) -> Any:
+        """What was typed; errors name where an option comes from, by its bare name."""
+        token = _SOURCES.set(sources)
+        try:
+            return parser.parse_args(args)
+        finally:
+            _SOURCES.reset(token)
 
     def sections(self, command: str) -> tuple[set[str], set[str]]:
         """The top-level keys of a config that a command knows, and those that only others do."""

@@ -10,7 +10,7 @@ typed (``--model.lr``) wins over all. A checkpoint keeps its class, and outside 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ class Plain(NamedTuple):
     args: list[str]
     class_path: str  # of the model
     notes: list[str]  # what the user wrote and does not get
+    sources: dict[str, str]  # where the last word on an option comes from, by its bare name
 
 
 @dataclass
@@ -107,7 +108,17 @@ def plain_arguments(
     # The class first: whatever else is the default would leave its values behind.
     first = Layer("", {"model": {"class_path": class_path}})
     options = [word for layer in (first, *layers) if layer.content for word in layer.as_option()]
-    return Plain([*options, *_help_by_name(rest, class_names, class_path)], class_path, notes)
+    sources = {name: layer.source for layer in layers for name in _names(layer.content)}
+    words = [*options, *_help_by_name(rest, class_names, class_path)]
+    return Plain(words, class_path, notes, sources)
+
+
+def _names(content: Any) -> Iterator[str]:
+    """All keys of a section and of those within it."""
+    if isinstance(content, Mapping):
+        for name, inner in content.items():
+            yield str(name)
+            yield from _names(inner)
 
 
 def names_data(args: list[str]) -> bool:

@@ -26,6 +26,7 @@ def silence() -> None:
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     # Every process knows all predictions, so its figures are those of the whole.
     warnings.filterwarnings("ignore", message=r".*recommended to use `self\.log\(.*sync_dist")
 

@@ -60,6 +60,15 @@ def test_parts_may_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.count("## ") == 1
 
 
+def test_without_what_it_is_compared_with_an_epoch_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "pyg_available", lambda: False)
+    assert main(["benchmark", "epoch", *SMALL, "--folder", str(tmp_path / "out")]) == 1
+    assert "pip install 'pamt-lightning[benchmark]'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_data_that_is_not_there_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -360,9 +360,11 @@ def test_a_wrong_option_gets_a_few_words_that_help(
     ("content", "words"),
     [
         ("modle: {}", "has no section 'modle'"),
+        ("model: {init_args: {hiden_dim: 3}}", "bad.yaml: Option 'hiden_dim' is not accepted"),
         ("model: {init_args: {hiden_dim: 3}}", "Did you mean 'hidden_dim'?"),
         ("trainer: {max_epoch: 3}", "Did you mean 'max_epochs'?"),
         ("data: {trian: 3}", "Did you mean 'train'?"),
+        ("data: {batch_size: many}", "bad.yaml: data.batch_size: Expected a"),
         ("model: [", "bad.yaml, line 1, column 9 is not valid YAML"),
         ("just text", "must hold sections"),
         ("ckpt_path: last", "`ckpt_path` belongs on the command line"),

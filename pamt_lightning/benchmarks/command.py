@@ -21,6 +21,7 @@ from pamt_lightning.callbacks.estimate import available_memory
 from pamt_lightning.config_layers import read_content
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import InputError
+from pamt_lightning.quiet import silence
 from pamt_lightning.results import environment
 
 PARTS = ("epoch", "trainer", "fit", "refresh", "layer", "propagation", "growth")
@@ -48,6 +49,7 @@ def run(argv: list[str]) -> int:
     """Measure what is asked for."""
     args = _parser().parse_args(argv)
     _check(args)
+    silence()
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     parts = args.parts or list(PARTS)
@@ -57,12 +59,16 @@ def run(argv: list[str]) -> int:
     if not pyg_available() and {"epoch", "fit"} & set(parts):
         _note("no APPNP to compare with: pip install 'pamt-lightning[benchmark]'.")
         tables.pop("epoch", None)
+        if not tables and "growth" not in parts:
+            return 1
     sizes: list[Size] = []
 
     def keep(part: str, row: Row) -> None:
         """Nothing that was measured is lost if the command is stopped."""
         tables[part].append(row)
-        _note(f"{part}, {row.what}: {shown_ratio(row)}")
+        low, high = row.spread
+        busy = "; far apart: is the machine busy with other work?" if high > 3 * low else ""
+        _note(f"{part}, {row.what}: {shown_ratio(row)}{busy}")
         write(args.folder, tables, sizes, machine)
 
     for name in args.datasets:

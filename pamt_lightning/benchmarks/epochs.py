@@ -20,7 +20,7 @@ from pamt_lightning.functional import row_indices
 from pamt_lightning.modules.metrics import accuracy
 from pamt_lightning.modules.pamt import PAMTModule
 from pamt_lightning.modules.prepared import Prepared
-from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
+from pamt_lightning.quiet import TRAINER_DEFAULTS
 
 Options = dict[str, Any]
 
@@ -141,7 +141,6 @@ def trainer_seconds(data: GraphDataModule, options: Options, epochs: int) -> flo
     from pytorch_lightning import Trainer
     from pytorch_lightning.loggers import TensorBoardLogger
 
-    silence()
     clock = _Clock()
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(

@@ -13,12 +13,11 @@ from pamt_lightning.benchmarks.epochs import AppnpLoop, Options, pyg_available
 from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.modules.pamt import PAMTModule
-from pamt_lightning.quiet import TRAINER_DEFAULTS, silence
+from pamt_lightning.quiet import TRAINER_DEFAULTS
 
 
 def full_fit_row(data: GraphDataModule, options: Options, patience: int) -> Row:
     """A training with the options of a configuration, pretraining included, until it stops."""
-    silence()
     torch.manual_seed(0)
     model = PAMTModule(data.num_features, data.num_classes, **options)
     settings: dict[str, Any] = {**TRAINER_DEFAULTS, "logger": False, "accelerator": "cpu"}

@@ -45,8 +45,8 @@ def read_own_graph(path: str | Path) -> RawGraph:
         raw = read_csv_folder(path)
     elif not path.exists():
         raise InputError(
-            f"{path}: there is no such file or folder. Give an .npz file, or a folder with "
-            f"{EDGES_FILE} and {NODES_FILE}."
+            f"{path}: there is no such file or folder. Give an .npz file, a folder with "
+            f"{EDGES_FILE} and {NODES_FILE}, or a graph store."
         )
     elif path.suffix.lower() != ".npz":
         raise InputError(

@@ -116,6 +116,7 @@ class GraphStore:
     def adjacency(self) -> sp.csr_array:
         """The adjacency ``[n, n]``; its ones are made here, as they are not stored."""
         indptr, indices = self.arrays["adjacency_indptr"], self.arrays["adjacency_indices"]
+        self._require_nodes(indptr, indices)
         ones = np.ones(len(indices), dtype=np.float32)
         return sp.csr_array((ones, indices, indptr), shape=(self.num_nodes, self.num_nodes))
 
@@ -195,6 +196,20 @@ class GraphStore:
             if (name in self.arrays) != all_of_them:
                 needed = "must have" if all_of_them else "must not have"
                 raise self._error(f"{needed} `{name}` beside what it has")
+
+    def _require_nodes(self, indptr: Array, indices: Array) -> None:
+        """That all entries are of nodes; the edges are read whole anyway."""
+        ascending = bool((indptr[1:] >= indptr[:-1]).all())
+        for name, good in (
+            ("adjacency_indptr", ascending and indptr[0] == 0),
+            ("adjacency_indices", 0 <= indices.min(initial=0) <= indices.max(initial=0)),
+            ("adjacency_indices", indices.max(initial=-1) < self.num_nodes),
+        ):
+            if not good:
+                raise InputError(
+                    f"{self.folder / name}.npy is damaged: it has entries of no node. "
+                    "Copy or convert the graph anew."
+                )
 
     def _require_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():

@@ -331,6 +331,25 @@ def test_arrays_that_do_not_fit_each_other_are_told(
         GraphStore.open(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("adjacency_indices", 3, -1),
+        ("adjacency_indices", 3, 200),
+        ("adjacency_indptr", 0, 1),
+        ("adjacency_indptr", 5, 10**6),
+    ],
+)
+def test_edges_to_no_node_are_told(name: str, place: int, value: int, tmp_path: Path) -> None:
+    write_store(RAW, tmp_path / "store")
+    path = tmp_path / "store" / f"{name}.npy"
+    array = np.load(path)
+    array[place] = value
+    np.save(path, array)
+    with pytest.raises(InputError, match=rf"{name}\.npy is damaged: it has entries of no node"):
+        GraphStore.open(tmp_path / "store").raw()
+
+
 def test_a_scaling_that_needs_no_moments_has_none(tmp_path: Path) -> None:
     write_store(dense(RAW), tmp_path / "store")
     path = tmp_path / "store" / HEADER
