@@ -467,3 +467,21 @@ def test_numpy_numbers_do_not_spoil_the_checkpoint() -> None:
 def test_training_without_a_data_module_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="GraphDataModule"):
         quiet_trainer(tmp_path, 1).fit(PAMTModule(3, 2), FullBatch(), FullBatch())
+
+
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(
+    tmp_path: Path,
+) -> None:
+    data = small_data()
+    fresh = small_model(data, refresh_interval=0)
+    quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
+    last = tmp_path / "last.ckpt"
+    checkpoint = torch.load(last, weights_only=True)
+    checkpoint["soft_labels"] = checkpoint["soft_labels"].contiguous()
+    torch.save(checkpoint, last)
+    resumed = small_model(data, refresh_interval=0)
+    trainer = quiet_trainer(tmp_path, 3, BestStopping(dirpath=str(tmp_path)))
+    trainer.fit(resumed, datamodule=data, ckpt_path=last, weights_only=True)
+    labels = [model.soft_labels for model in (fresh, resumed) if model.soft_labels is not None]
+    assert torch.equal(*labels)
+    assert all(kept.t().is_contiguous() for kept in labels)
