@@ -23,8 +23,9 @@ from pamt_lightning.modules.soft_labels import SoftLabelModule
 from pamt_lightning.nn import MLP, SparseFeatures, take_rows
 
 _LARGE = 2_000_000  # nodes plus stored edges from which on an estimate is made
-_NODES_TRIED = 20_000
-_NEIGHBOURS_TRIED = 500_000
+# Enough that what is tried does not fit a cache either.
+_NODES_TRIED = 100_000
+_NEIGHBOURS_TRIED = 5_000_000
 
 # Measured on graphs of 10^6 and 10^7 nodes, see `pamt benchmark`: how many numbers there are at
 # once, at most, for each stored entry of Â and for each entry of a matrix [N, C] or [B, hidden].
