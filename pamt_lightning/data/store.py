@@ -199,12 +199,9 @@ class GraphStore:
 
     def _require_nodes(self, indptr: Array, indices: Array) -> None:
         """That all entries are of nodes; the edges are read whole anyway."""
-        ascending = bool((indptr[1:] >= indptr[:-1]).all())
-        for name, good in (
-            ("adjacency_indptr", ascending and indptr[0] == 0),
-            ("adjacency_indices", 0 <= indices.min(initial=0) <= indices.max(initial=0)),
-            ("adjacency_indices", indices.max(initial=-1) < self.num_nodes),
-        ):
+        rising = indptr[0] == 0 and bool((indptr[1:] >= indptr[:-1]).all())
+        inside = indices.min(initial=0) >= 0 and indices.max(initial=-1) < self.num_nodes
+        for name, good in (("adjacency_indptr", rising), ("adjacency_indices", inside)):
             if not good:
                 raise InputError(
                     f"{self.folder / name}.npy is damaged: it has entries of no node. "
