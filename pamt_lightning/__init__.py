@@ -14,11 +14,11 @@ from pamt_lightning.version import __version__
 if TYPE_CHECKING:
     from pamt_lightning.data.datamodule import GraphDataModule
     from pamt_lightning.graph import Graph
-    from pamt_lightning.modules.label_propagation import LabelPropagationModule
-    from pamt_lightning.modules.pamt import PAMTModule
-    from pamt_lightning.modules.pamt_plus import PAMTPlusModule
-    from pamt_lightning.modules.propagate_then_train import PTAModule, PTDModule, PTSModule
-    from pamt_lightning.modules.supervised import (
+    from pamt_lightning.methods.label_propagation import LabelPropagationModule
+    from pamt_lightning.methods.pamt import PAMTModule
+    from pamt_lightning.methods.pamt_plus import PAMTPlusModule
+    from pamt_lightning.methods.propagate_then_train import PTAModule, PTDModule, PTSModule
+    from pamt_lightning.methods.supervised import (
         APPNPModule,
         GATModule,
         GCNModule,
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _HOME = {
     "Graph": "pamt_lightning.graph",
     "GraphDataModule": "pamt_lightning.data.datamodule",
-    "LabelPropagationModule": "pamt_lightning.modules.label_propagation",
-    "PAMTModule": "pamt_lightning.modules.pamt",
-    "PAMTPlusModule": "pamt_lightning.modules.pamt_plus",
-    "PTAModule": "pamt_lightning.modules.propagate_then_train",
-    "PTDModule": "pamt_lightning.modules.propagate_then_train",
-    "PTSModule": "pamt_lightning.modules.propagate_then_train",
-    "APPNPModule": "pamt_lightning.modules.supervised",
-    "GATModule": "pamt_lightning.modules.supervised",
-    "GCNModule": "pamt_lightning.modules.supervised",
-    "MLPModule": "pamt_lightning.modules.supervised",
-    "RobustGCNModule": "pamt_lightning.modules.supervised",
-    "SGCModule": "pamt_lightning.modules.supervised",
+    "LabelPropagationModule": "pamt_lightning.methods.label_propagation",
+    "PAMTModule": "pamt_lightning.methods.pamt",
+    "PAMTPlusModule": "pamt_lightning.methods.pamt_plus",
+    "PTAModule": "pamt_lightning.methods.propagate_then_train",
+    "PTDModule": "pamt_lightning.methods.propagate_then_train",
+    "PTSModule": "pamt_lightning.methods.propagate_then_train",
+    "APPNPModule": "pamt_lightning.methods.supervised",
+    "GATModule": "pamt_lightning.methods.supervised",
+    "GCNModule": "pamt_lightning.methods.supervised",
+    "MLPModule": "pamt_lightning.methods.supervised",
+    "RobustGCNModule": "pamt_lightning.methods.supervised",
+    "SGCModule": "pamt_lightning.methods.supervised",
 }
 
 __all__ = [

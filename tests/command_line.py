@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pamt_lightning.main import main
+from pamt_lightning.cli.main import main
 
 
 def parsed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

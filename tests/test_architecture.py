@@ -142,10 +142,10 @@ def test_nothing_below_knows_of_experiments() -> None:
     for file in FILES:
         if file.relative_to(PACKAGE).parts[0].removesuffix(".py") not in above:
             used = imports(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-            assert not [n for n in used if n.startswith("pamt_lightning.experiments")], file
+            assert not [n for n in used if n.startswith("pamt_lightning.studies")], file
     tree = ast.parse((PACKAGE / "main.py").read_text(encoding="utf-8"))
     used = imports(at_module_level(tree))  # only as far as a command needs it
-    assert not [name for name in used if name.startswith("pamt_lightning.experiments")]
+    assert not [name for name in used if name.startswith("pamt_lightning.studies")]
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_nothing_below_knows_of_experiments() -> None:
 )
 def test_quick_answers_of_many_runs_do_not_wait_for_torch(argv: list[str]) -> None:
     code = (
-        "import sys; from pamt_lightning.main import main\n"
+        "import sys; from pamt_lightning.cli.main import main\n"
         f"try: main({argv!r})\nexcept SystemExit: pass\n"
-        "assert 'pamt_lightning.experiments.command' in sys.modules\n"
+        "assert 'pamt_lightning.studies.command' in sys.modules\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
@@ -174,7 +174,7 @@ def test_light_files_import_nothing_heavy(name: str) -> None:
 
 
 def test_light_commands_load_nothing_heavy() -> None:
-    modules = ["pamt_lightning.main", "pamt_lightning.datasets_command"]
+    modules = ["pamt_lightning.cli.main", "pamt_lightning.cli.datasets"]
     modules += [f"pamt_lightning.{name[:-3].replace('/', '.')}" for name in LIGHT]
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     run = subprocess.run(

@@ -13,9 +13,9 @@ from pamt_lightning.benchmarks.clock import Row, against_bound, compare
 from pamt_lightning.benchmarks.epochs import PlainLoop
 from pamt_lightning.benchmarks.growth import Size, exponent
 from pamt_lightning.benchmarks.report import exponents, markdown, shown_ratio, shown_seconds
+from pamt_lightning.cli.main import main
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.synthetic_options import SyntheticOptions
-from pamt_lightning.main import main
 
 SMALL = ["--datasets", "synthetic", "--rounds", "2", "--epochs", "2", "--max_edges", "10000"]
 

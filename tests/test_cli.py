@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from pamt_lightning.main import main
+from pamt_lightning.cli.main import main
 
 SMALL = [
     *("--data.synthetic.num_nodes", "240", "--data.synthetic.num_classes", "3"),
@@ -79,7 +79,7 @@ def test_a_fit_prints_a_short_table_and_is_quiet_otherwise(
 ) -> None:
     # A new process: warnings are shown once only, and pytest catches them.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pamt_lightning.main", "fit", *SMALL]
+    command = [sys.executable, "-m", "pamt_lightning.cli.main", "fit", *SMALL]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr == ""
@@ -116,7 +116,7 @@ def test_each_run_gets_a_folder_of_its_own_named_after_its_seeds(tmp_path: Path)
 
 
 def test_a_checkpoint_alone_is_enough_to_test_in_a_new_process(run: Path) -> None:
-    command = [sys.executable, "-m", "pamt_lightning.main", "test", "--ckpt_path", str(run)]
+    command = [sys.executable, "-m", "pamt_lightning.cli.main", "test", "--ckpt_path", str(run)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -536,7 +536,7 @@ def test_two_hundred_thousand_nodes_fit_into_a_small_memory(tmp_path: Path) -> N
     # One matrix of n × n floats would need 160 GB.
     options = ["--data.synthetic.num_nodes", "200000", "--model.hidden_dim", "16"]
     options += ["--trainer.max_epochs", "3", "--model.refresh_interval", "2", "--run_dir", "big"]
-    command = [sys.executable, "-m", "pamt_lightning.main", "fit", *options]
+    command = [sys.executable, "-m", "pamt_lightning.cli.main", "fit", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "big" / "results.json").read_text())

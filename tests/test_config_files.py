@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pamt_lightning import GATModule, PAMTModule, PTSModule
-from pamt_lightning.config_files import Trained, names_data, option_value, plain_arguments
+from pamt_lightning.cli.config_files import Trained, names_data, option_value, plain_arguments
 from pamt_lightning.errors import InputError
 from tests.command_line import parsed
 
@@ -173,7 +173,7 @@ def test_no_value_of_another_class_is_taken_along(
     "again",
     [
         "pamt_lightning.PAMTModule",
-        "pamt_lightning.modules.pamt.PAMTModule",
+        "pamt_lightning.methods.pamt.PAMTModule",
         "PAMTModule",
     ],
 )
@@ -317,7 +317,7 @@ def test_a_model_that_is_not_there_is_told_in_a_line(argv: list[str], words: str
 
 # A checkpoint --------------------------------------------------------------------------------
 
-PTS_PATH = "pamt_lightning.modules.propagate_then_train.PTSModule"
+PTS_PATH = "pamt_lightning.methods.propagate_then_train.PTSModule"
 PTS_RUN = f"{{model: {{class_path: {PTS_PATH}, init_args: {{dropout: 0.9}}}}, test_after_fit: no}}"
 OVER = ["--config", "cora.yaml", "--config", "pts.yaml"]
 
@@ -400,7 +400,7 @@ def test_a_shipped_config_is_found_from_everywhere_but_a_file_here_comes_first(
     (shipped / "baselines").mkdir(parents=True)
     (shipped / "a.yaml").write_text("data: {dataset: pubmed}")
     (shipped / "baselines" / "b.yaml").write_text("model: {init_args: {lr: 0.7}}")
-    monkeypatch.setattr("pamt_lightning.methods.config_folder", lambda: shipped)
+    monkeypatch.setattr("pamt_lightning.methods.registry.config_folder", lambda: shipped)
     assert layers("--config", "configs/a.yaml")[1] == str(shipped / "a.yaml")
     assert layers("--config", "configs/baselines/b.yaml")[1] == str(shipped / "baselines/b.yaml")
     for wrong, words in (

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from pamt_lightning import PAMTModule
-from pamt_lightning.experiments.expand import cell_args, option_args
-from pamt_lightning.experiments.space import read_space
-from pamt_lightning.experiments.study import Study
-from pamt_lightning.experiments.study_files import read_study
-from pamt_lightning.fit_parser import FitParser
-from pamt_lightning.methods import find_method
+from pamt_lightning.cli.fit_parser import FitParser
+from pamt_lightning.methods.registry import find_method
+from pamt_lightning.studies.expand import cell_args, option_args
+from pamt_lightning.studies.space import read_space
+from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study_files import read_study
 from tests.command_line import parsed
 
 FOLDER = Path(__file__).parents[1] / "configs"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pamt_lightning import datasets_command
+from pamt_lightning.cli import datasets as datasets_command
+from pamt_lightning.cli.datasets import run
 from pamt_lightning.data import registry
-from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant
-from pamt_lightning.datasets_command import run
+from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
 
 
@@ -206,7 +206,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
 )
 def test_the_command_does_not_import_torch(argv: list[str], banned: set[str]) -> None:
     code = (
-        "import sys; from pamt_lightning.datasets_command import run\n"
+        "import sys; from pamt_lightning.cli.datasets import run\n"
         f"run({argv!r}); print('imported', sorted({banned!r} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from pamt_lightning import __version__
+from pamt_lightning.cli.main import COMMANDS, main
 from pamt_lightning.errors import InputError
-from pamt_lightning.main import COMMANDS, main
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +41,7 @@ def test_a_mistyped_command_gets_the_right_one(capsys: pytest.CaptureFixture[str
 )
 def test_quick_answers_do_not_wait_for_torch(argv: list[str]) -> None:
     code = (
-        "import sys; from pamt_lightning.main import main\n"
+        "import sys; from pamt_lightning.cli.main import main\n"
         f"try: main({argv!r})\nexcept SystemExit: pass\n"
         "heavy = {'torch', 'pytorch_lightning', 'numpy', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -59,9 +59,9 @@ def test_wrong_input_is_one_line_and_code_2_but_a_crash_keeps_its_traceback(
     def crash(argv: list[str]) -> int:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("pamt_lightning.datasets_command.run", wrong)
+    monkeypatch.setattr("pamt_lightning.cli.datasets.run", wrong)
     assert main(["datasets"]) == 2
     assert capsys.readouterr().err == "pamt datasets: error: no such thing.\n"
-    monkeypatch.setattr("pamt_lightning.datasets_command.run", crash)
+    monkeypatch.setattr("pamt_lightning.cli.datasets.run", crash)
     with pytest.raises(ValueError, match="a bug"):
         main(["datasets"])

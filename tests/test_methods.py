@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import pamt_lightning
-from pamt_lightning.main import main
-from pamt_lightning.methods import config_folder, find_method, methods
+from pamt_lightning.cli.main import main
+from pamt_lightning.methods.registry import config_folder, find_method, methods
 from tests.command_line import parsed
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +63,7 @@ def test_a_file_that_is_put_there_is_a_method(
     (tmp_path / "baselines").mkdir()
     file = tmp_path / "baselines" / "my_own.yaml"
     file.write_text("# Mine (me 2024): does it.\nmodel: {init_args: {lr: 0.7}}\n")
-    monkeypatch.setattr("pamt_lightning.methods.config_folder", lambda: tmp_path)
+    monkeypatch.setattr("pamt_lightning.methods.registry.config_folder", lambda: tmp_path)
     assert [(m.name, m.description) for m in methods()][1:] == [("my_own", "does it (me 2024)")]
     assert parsed(["--model", "MyOwn"], capsys)["model"]["init_args"]["lr"] == 0.7
 
@@ -139,7 +139,7 @@ def test_the_nearest_method_may_be_near_by_its_other_name(
             "SupervisedModule",
             "pamt_lightning.NodeClassificationModule",
         ),
-        "pamt_lightning.modules.soft_labels.SoftLabelModule",
+        "pamt_lightning.methods.soft_labels.SoftLabelModule",
     ],
 )
 def test_what_models_are_derived_from_is_no_model(

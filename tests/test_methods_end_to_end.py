@@ -16,9 +16,9 @@ import torch
 import yaml
 
 from pamt_lightning import GraphDataModule
+from pamt_lightning.cli.main import main
 from pamt_lightning.data.synthetic_options import SyntheticOptions
-from pamt_lightning.main import main
-from pamt_lightning.methods import methods
+from pamt_lightning.methods.registry import methods
 
 SMALL = [
     *("--data.synthetic.num_nodes", "240", "--data.synthetic.num_classes", "3"),
@@ -111,7 +111,7 @@ def test_ms_academic_needs_less_than_three_gigabytes(name: str, tmp_path: Path) 
     if not (data := os.environ.get("PAMT_TEST_DATA")):
         pytest.skip("PAMT_TEST_DATA does not name the folder of ms_academic.npz")
     config = Path(__file__).parents[1] / "configs" / "ms_academic.yaml"
-    command = [sys.executable, "-m", "pamt_lightning.main", "fit", "--config", str(config)]
+    command = [sys.executable, "-m", "pamt_lightning.cli.main", "fit", "--config", str(config)]
     command += ["--model", name, "--trainer.max_epochs", "3", "--run_dir", str(tmp_path / "run")]
     subprocess.run(command, env={**os.environ, "PAMT_DATA": data}, check=True, timeout=600)
     results = json.loads((tmp_path / "run" / "results.json").read_text())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pamt_lightning import PAMTModule
-from pamt_lightning.main import main
+from pamt_lightning.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from pamt_lightning import results
 from pamt_lightning.graph import Graph
-from pamt_lightning.results import (
+from pamt_lightning.training import results
+from pamt_lightning.training.results import (
     environment,
     peak_memory_mb,
     percent,
@@ -117,7 +117,7 @@ def test_peak_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.Mon
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_is_not_that_of_the_process_that_started_this_one() -> None:
     large = np.ones(200_000_000)  # 1.6 GB
-    code = "from pamt_lightning.results import peak_memory_mb; print(peak_memory_mb())"
+    code = "from pamt_lightning.training.results import peak_memory_mb; print(peak_memory_mb())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) < large.nbytes / 1e6
 

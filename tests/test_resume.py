@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from pamt_lightning.checkpoints import load_checkpoint
+from pamt_lightning.training.checkpoint import load_checkpoint
 
 _OPTIONS = [
     *("--trainer.max_epochs", "12", "--stopping.save_seconds", "0", "--stopping.patience", "100"),
@@ -29,9 +29,9 @@ _OPTIONS = [
 _DRIVER = """
 import os, signal, sys
 import torch
-from pamt_lightning.callbacks import BestStopping
-from pamt_lightning.main import main
-from pamt_lightning.modules.pamt import PAMTModule
+from pamt_lightning.training.stopping import BestStopping
+from pamt_lightning.cli.main import main
+from pamt_lightning.methods.pamt import PAMTModule
 
 torch.set_num_threads(1)
 place, epoch = sys.argv[1], int(sys.argv[2])

@@ -9,7 +9,13 @@ from typing import IO
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.runs import new_version, newest_with, run_name, versions, write_whole
+from pamt_lightning.training.folders import (
+    new_version,
+    newest_with,
+    run_name,
+    versions,
+    write_whole,
+)
 
 
 def test_a_run_is_named_by_data_method_split_and_initialisation() -> None:
@@ -52,7 +58,9 @@ def test_a_version_made_by_another_process_meanwhile_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "version_0").mkdir()
-    monkeypatch.setattr("pamt_lightning.runs.versions", lambda _: [])  # it looked too early
+    monkeypatch.setattr(
+        "pamt_lightning.training.folders.versions", lambda _: []
+    )  # it looked too early
     assert new_version(tmp_path).name == "version_1"
 
 

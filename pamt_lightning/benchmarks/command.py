@@ -17,12 +17,12 @@ from pamt_lightning.benchmarks.full_fit import full_fit_row
 from pamt_lightning.benchmarks.growth import Size, growth
 from pamt_lightning.benchmarks.kernels import first_layer_row, propagation_rows, refresh_row
 from pamt_lightning.benchmarks.report import markdown, shown_ratio, write
-from pamt_lightning.callbacks.estimate import available_memory
-from pamt_lightning.config_layers import read_content
+from pamt_lightning.cli.config_layers import read_content
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import InputError
-from pamt_lightning.quiet import silence
-from pamt_lightning.results import environment
+from pamt_lightning.training.estimate import available_memory
+from pamt_lightning.training.quiet import silence
+from pamt_lightning.training.results import environment
 
 PARTS = ("epoch", "trainer", "fit", "refresh", "layer", "propagation", "growth")
 DATASETS = ("cora_ml", "citeseer", "pubmed", "ms_academic")

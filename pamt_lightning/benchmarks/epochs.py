@@ -14,13 +14,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 from pamt_lightning.benchmarks.clock import Row, compare
-from pamt_lightning.callbacks import BestStopping, EpochBar, LongRunNote, TensorBoardMonitor
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.functional import row_indices
-from pamt_lightning.modules.metrics import accuracy
-from pamt_lightning.modules.pamt import PAMTModule
-from pamt_lightning.modules.prepared import Prepared
-from pamt_lightning.quiet import TRAINER_DEFAULTS
+from pamt_lightning.methods.metrics import accuracy
+from pamt_lightning.methods.pamt import PAMTModule
+from pamt_lightning.methods.prepared import Prepared
+from pamt_lightning.training.estimate import LongRunNote
+from pamt_lightning.training.progress import EpochBar
+from pamt_lightning.training.quiet import TRAINER_DEFAULTS
+from pamt_lightning.training.stopping import BestStopping
+from pamt_lightning.training.tensorboard import TensorBoardMonitor
 
 Options = dict[str, Any]
 

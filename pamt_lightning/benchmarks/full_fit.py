@@ -10,10 +10,10 @@ from pytorch_lightning import Trainer
 
 from pamt_lightning.benchmarks.clock import Row, seconds_of
 from pamt_lightning.benchmarks.epochs import AppnpLoop, Options, pyg_available
-from pamt_lightning.callbacks import BestStopping
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.modules.pamt import PAMTModule
-from pamt_lightning.quiet import TRAINER_DEFAULTS
+from pamt_lightning.methods.pamt import PAMTModule
+from pamt_lightning.training.quiet import TRAINER_DEFAULTS
+from pamt_lightning.training.stopping import BestStopping
 
 
 def full_fit_row(data: GraphDataModule, options: Options, patience: int) -> Row:

@@ -19,10 +19,10 @@ from tqdm import tqdm
 from pamt_lightning.benchmarks.clock import seconds_of
 from pamt_lightning.benchmarks.epochs import PlainLoop
 from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.data.store.synthetic import write_synthetic
 from pamt_lightning.data.synthetic_options import SyntheticOptions
-from pamt_lightning.data.synthetic_store import write_synthetic
 from pamt_lightning.errors import InputError
-from pamt_lightning.results import peak_memory_mb
+from pamt_lightning.training.results import peak_memory_mb
 
 DEGREE, FEATURES, CLASSES, HIDDEN, BATCH = 20, 128, 16, 64, 100_000
 

@@ -12,7 +12,7 @@ from typing import Any
 from pamt_lightning.benchmarks.clock import Row
 from pamt_lightning.benchmarks.growth import Size, exponent
 from pamt_lightning.plots import growth_image, plots_available
-from pamt_lightning.runs import write_whole
+from pamt_lightning.training.folders import write_whole
 
 TITLES = {
     "epoch": "An epoch beside APPNP of PyTorch Geometric on dense attributes",

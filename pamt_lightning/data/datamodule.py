@@ -14,16 +14,16 @@ import pytorch_lightning as pl
 import torch
 
 from pamt_lightning.data.batches import FullBatch, NodeBatches
-from pamt_lightning.data.download import locate
-from pamt_lightning.data.features import ScaleName, Scaling, column_order
 from pamt_lightning.data.noise import add_structure_noise
-from pamt_lightning.data.own import read_own_graph
+from pamt_lightning.data.own.read import read_own_graph
+from pamt_lightning.data.published.download import locate
+from pamt_lightning.data.published.readers import read_dataset
+from pamt_lightning.data.published.registry import DatasetSpec, get_spec
 from pamt_lightning.data.raw import RawGraph, renumber_classes
-from pamt_lightning.data.readers import read_dataset
-from pamt_lightning.data.registry import DatasetSpec, get_spec
+from pamt_lightning.data.scaling import ScaleName, Scaling, column_order
 from pamt_lightning.data.split_choice import SplitSizes, count_or_share, given_split
 from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
-from pamt_lightning.data.store import is_store
+from pamt_lightning.data.store.reader import is_store
 from pamt_lightning.data.synthetic import synthetic_graph
 from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import CheckpointError, InputError

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from pamt_lightning.data.features import Scaling
+from pamt_lightning.data.scaling import Scaling
 from pamt_lightning.errors import CheckpointError
 
 IntArray = npt.NDArray[np.int64]

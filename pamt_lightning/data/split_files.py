@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pamt_lightning.data.own_archive import NpzArchive
+from pamt_lightning.data.own.archive import NpzArchive
 from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.splits import Split
 from pamt_lightning.errors import InputError

@@ -6,7 +6,6 @@ from pamt_lightning.functional.attention import (
     edge_scores,
     edge_softmax,
 )
-from pamt_lightning.functional.columns import by_column, row_softmax, take_rows_by_column
 from pamt_lightning.functional.gaussian import (
     gaussian_convolution,
     kl_to_standard_normal,
@@ -17,16 +16,15 @@ from pamt_lightning.functional.losses import (
     confidence_weights,
     soft_cross_entropy,
 )
-from pamt_lightning.functional.momentum import blend_soft_labels
-from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
-from pamt_lightning.functional.propagation import one_hot_rows, propagate, propagate_labels
-from pamt_lightning.functional.shares import RowShare
-from pamt_lightning.functional.similarity import (
+from pamt_lightning.functional.mask import (
     edge_similarity,
     mask_adjacency,
     mask_representation,
     renormalize_mask,
 )
+from pamt_lightning.functional.momentum import blend_soft_labels
+from pamt_lightning.functional.normalize import add_self_loops, normalize_adjacency, row_indices
+from pamt_lightning.functional.propagation import one_hot_rows, propagate, propagate_labels
 from pamt_lightning.functional.symmetric import smooth, symmetric_product
 from pamt_lightning.functional.trust import (
     falling_regression,
@@ -35,6 +33,8 @@ from pamt_lightning.functional.trust import (
     random_pairs,
     trust_edges,
 )
+from pamt_lightning.kernels.columns import by_column, row_softmax, take_rows_by_column
+from pamt_lightning.kernels.sharding import RowShare
 
 __all__ = [
     "Neighbourhood",

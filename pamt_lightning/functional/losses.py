@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from pamt_lightning.functional.columns import row_log_softmax, row_softmax
+from pamt_lightning.kernels.columns import row_log_softmax, row_softmax
 
 
 def soft_cross_entropy(

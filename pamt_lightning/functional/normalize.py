@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional.shares import RowShare
+from pamt_lightning.kernels.sharding import RowShare
 
 
 def require_square_csr(adj: Tensor, name: str) -> None:

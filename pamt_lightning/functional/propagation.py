@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.functional.normalize import sum_of_rows
-from pamt_lightning.functional.shares import RowShare
+from pamt_lightning.kernels.sharding import RowShare
 
 
 def propagate(

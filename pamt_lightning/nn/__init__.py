@@ -1,12 +1,17 @@
 """Networks only: no loss, no optimiser, no data."""
 
+from pamt_lightning.kernels.features import (
+    SparseFeatures,
+    is_sparse_enough,
+    sparse_linear,
+    take_rows,
+)
 from pamt_lightning.nn.appnp import APPNP
 from pamt_lightning.nn.gat import GAT
 from pamt_lightning.nn.gcn import GCN
 from pamt_lightning.nn.mlp import MLP, InputLinear
 from pamt_lightning.nn.robust_gcn import RobustGCN
 from pamt_lightning.nn.sgc import SGC
-from pamt_lightning.nn.sparse import SparseFeatures, is_sparse_enough, sparse_linear, take_rows
 
 __all__ = [
     "APPNP",

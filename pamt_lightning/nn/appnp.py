@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from pamt_lightning.functional import smooth
+from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn.mlp import MLP
-from pamt_lightning.nn.sparse import SparseFeatures
 
 
 class APPNP(nn.Module):

@@ -14,9 +14,9 @@ from pamt_lightning.functional.attention import (
     edge_scores,
     edge_softmax,
 )
-from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.kernels.dropout import dropout
+from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
-from pamt_lightning.nn.sparse import SparseFeatures
 
 _NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from pamt_lightning.functional import symmetric_product
-from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.kernels.dropout import dropout
+from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
-from pamt_lightning.nn.sparse import SparseFeatures
 
 
 class GCN(nn.Module):

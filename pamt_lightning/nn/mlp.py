@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from pamt_lightning.functional.columns import linear_by_column
-from pamt_lightning.nn.dropout import draw_kept, dropout, relu_dropout
-from pamt_lightning.nn.sparse import SparseFeatures, sparse_linear
+from pamt_lightning.kernels.columns import linear_by_column
+from pamt_lightning.kernels.dropout import draw_kept, dropout, relu_dropout
+from pamt_lightning.kernels.features import SparseFeatures, sparse_linear
 
 
 def check_sizes(**sizes: int) -> None:

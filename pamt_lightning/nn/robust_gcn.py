@@ -15,9 +15,9 @@ from pamt_lightning.functional.gaussian import (
     require_gamma,
     square_entries,
 )
-from pamt_lightning.nn.dropout import dropout
+from pamt_lightning.kernels.dropout import dropout
+from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
-from pamt_lightning.nn.sparse import SparseFeatures
 
 
 class RobustGCN(nn.Module):

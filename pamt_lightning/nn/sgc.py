@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pamt_lightning.functional import smooth
+from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn.mlp import InputLinear, check_sizes
-from pamt_lightning.nn.sparse import SparseFeatures
 
 
 class SGC(nn.Module):

@@ -15,10 +15,10 @@ import torch
 
 from pamt_lightning.data import datamodule as module
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.data.features import l1_normalize
 from pamt_lightning.data.noise import structure_noise_rate
+from pamt_lightning.data.published.registry import DATASETS
 from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.registry import DATASETS
+from pamt_lightning.data.scaling import l1_normalize
 from pamt_lightning.data.splits import (
     TEST_SEEDS,
     VALIDATION_SEEDS,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pamt_lightning.data import transfer
-from pamt_lightning.data.download import cache_folder, locate
-from pamt_lightning.data.registry import DatasetSpec
+from pamt_lightning.data.published.download import cache_folder, locate
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
 from tests.data.toy import FIRST, SECOND, toy, write
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data.features import Scaling, column_order, l1_normalize
+from pamt_lightning.data.scaling import Scaling, column_order, l1_normalize
 from pamt_lightning.errors import CheckpointError, InputError
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data.own import read_own_graph
+from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError
 
@@ -121,7 +121,7 @@ def test_many_chunks_give_the_same_graph_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read(tmp_path)
-    monkeypatch.setattr("pamt_lightning.data.own_table._CELLS_PER_CHUNK", 4)
+    monkeypatch.setattr("pamt_lightning.data.own.table._CELLS_PER_CHUNK", 4)
     raw = read(tmp_path)
     np.testing.assert_array_equal(dense(raw), dense(expected))
     np.testing.assert_array_equal(raw.labels, expected.labels)

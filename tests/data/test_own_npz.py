@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data.own import read_own_graph
+from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError
 

@@ -13,10 +13,10 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data import citeseer_order, planetoid
-from pamt_lightning.data.planetoid import read_planetoid
+from pamt_lightning.data.published.planetoid import read_planetoid
+from pamt_lightning.data.published.readers import read_dataset
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.readers import read_dataset
-from pamt_lightning.data.registry import DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError
 from tests.data.toy import located
 

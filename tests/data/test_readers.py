@@ -13,10 +13,10 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data import transfer
-from pamt_lightning.data.download import locate
+from pamt_lightning.data.published.download import locate
+from pamt_lightning.data.published.readers import read_dataset, read_ppnp_npz
+from pamt_lightning.data.published.registry import DATASETS, DatasetSpec
 from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.readers import read_dataset, read_ppnp_npz
-from pamt_lightning.data.registry import DATASETS, DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError
 from tests.data.toy import located
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pamt_lightning.data.registry import DATASETS, Variant, get_spec
+from pamt_lightning.data.published.registry import DATASETS, Variant, get_spec
 from pamt_lightning.errors import InputError
 
 VARIANTS = [variant for spec in DATASETS.values() for variant in spec.variants]
@@ -84,7 +84,7 @@ def test_specs_cannot_be_changed() -> None:
 
 def test_importing_the_registry_loads_no_third_party_package() -> None:
     code = (
-        "import sys; import pamt_lightning.data.registry, pamt_lightning.data.download\n"
+        "import sys; import pamt_lightning.data.published.registry, pamt_lightning.data.published.download\n"
         "print(sorted({'torch', 'numpy', 'scipy', 'tqdm', 'filelock'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from pamt_lightning.data import transfer
-from pamt_lightning.data.download import locate
-from pamt_lightning.data.registry import DatasetSpec
+from pamt_lightning.data.published.download import locate
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.errors import DatasetNotFoundError
 from tests.data.toy import FIRST, SECOND, names, toy, write
 
@@ -233,8 +233,8 @@ def test_an_interrupt_leaves_no_file(
 
 def start(spec: DatasetSpec, cache: Path) -> subprocess.Popen[str]:
     code = (
-        "from pamt_lightning.data.registry import *\n"
-        "from pamt_lightning.data.download import locate\n"
+        "from pamt_lightning.data.published.registry import *\n"
+        "from pamt_lightning.data.published.download import locate\n"
         f"print(locate({spec!r}, cache={str(cache)!r}).source)"
     )
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

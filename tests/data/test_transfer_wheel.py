@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pamt_lightning.data import transfer
-from pamt_lightning.data.download import locate
-from pamt_lightning.data.registry import RemoteFile, WheelSource
+from pamt_lightning.data.published.download import locate
+from pamt_lightning.data.published.registry import RemoteFile, WheelSource
 from pamt_lightning.errors import DatasetNotFoundError
 from tests.data.toy import SECOND, names, toy
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from pamt_lightning.data.download import Located
-from pamt_lightning.data.registry import DatasetSpec, RemoteFile, Variant, WheelSource
+from pamt_lightning.data.published.download import Located
+from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant, WheelSource
 
 FIRST = {"toy.npz": b"the preferred file " * 5000}
 SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}

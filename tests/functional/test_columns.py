@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-from pamt_lightning.functional.columns import (
+from pamt_lightning.kernels.columns import (
     by_column,
     few_columns,
     linear_by_column,

@@ -20,8 +20,8 @@ from pamt_lightning.functional import (
     renormalize_mask,
     row_indices,
 )
+from pamt_lightning.functional.mask import MaskNormalization, Representation
 from pamt_lightning.functional.normalize import take_csr_rows, with_values
-from pamt_lightning.functional.similarity import MaskNormalization, Representation
 from pamt_lightning.graph import Graph
 
 KINDS: tuple[Representation, ...] = get_args(Representation)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.dropout import dropout, relu_dropout
 from pamt_lightning.nn import MLP, InputLinear, SparseFeatures
-from pamt_lightning.nn.dropout import dropout, relu_dropout
 
 
 def seeded_mlp(dropout: float = 0.0, hidden_dim: int = 16) -> MLP:

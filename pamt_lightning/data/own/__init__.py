@@ -1,0 +1,1 @@
+"""Graphs of the user's own: CSV tables and .npz archives."""

@@ -1,0 +1,59 @@
+"""A user's own graph: an ``.npz`` file, a folder with two CSV files, or a graph store.
+
+No node is dropped and the order is kept, so that predictions come back for every node of the file.
+The layouts are described in `own_npz`, `own_csv` and `store`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pamt_lightning.data.own.csv import EDGES_FILE, NODES_FILE, read_csv_folder
+from pamt_lightning.data.own.npz import read_npz
+from pamt_lightning.data.published.hashing import sha256_of
+from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.store.reader import GraphStore, is_store
+from pamt_lightning.errors import InputError
+
+
+def read_own_graph(path: str | Path) -> RawGraph:
+    """Read a graph from an ``.npz`` file or a folder; the attributes of a store stay on disk.
+
+    Args:
+        path: The ``.npz`` file (layout: `own_npz`) or the folder (layouts: `own_csv`, `store`).
+
+    Returns:
+        The graph, undirected, unweighted, without self-loops and duplicate edges, with the SHA-256
+        of each file that was read.
+
+    Raises:
+        InputError: The path or something in the files is not as expected; the message names the
+            file, the line or key, the expectation, what was found, and what to do.
+    """
+    path = Path(path)
+    if is_store(path):
+        return GraphStore.open(path).raw()
+    if path.is_dir():
+        files = [path / EDGES_FILE, path / NODES_FILE]
+        missing = [file.name for file in files if not file.is_file()]
+        if missing:
+            raise InputError(
+                f"{path}: a folder with a graph must hold {EDGES_FILE} and {NODES_FILE}, but "
+                f"{' and '.join(missing)} is missing. Put it there, or give an .npz file instead."
+            )
+        raw = read_csv_folder(path)
+    elif not path.exists():
+        raise InputError(
+            f"{path}: there is no such file or folder. Give an .npz file, a folder with "
+            f"{EDGES_FILE} and {NODES_FILE}, or a graph store."
+        )
+    elif path.suffix.lower() != ".npz":
+        raise InputError(
+            f"{path}: a graph is an .npz file, or a folder with {EDGES_FILE} and {NODES_FILE}; "
+            f"this file ends in {path.suffix!r}. For CSV files give their folder."
+        )
+    else:
+        files = [path]
+        raw = read_npz(path)
+    return replace(raw, hashes={file.name: sha256_of(file) for file in files})

@@ -1,0 +1,1 @@
+"""Graphs on disk that are mapped into memory instead of read."""

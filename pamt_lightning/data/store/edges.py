@@ -1,0 +1,98 @@
+"""Edges in any order, sorted on disk into the CSR form of an undirected simple graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from pamt_lightning.data.raw import IntArray
+from pamt_lightning.data.store.npy_stream import NpyStream
+
+# Entries (directed edges) that are sorted at once; each takes 8 bytes, and sorting as much again.
+BLOCK = 1 << 24
+_MAX_FILES = 256  # systems let a process open about a thousand
+
+
+class EdgeSorter:
+    """Collects edges in a file and sorts them on disk, a block at a time.
+
+    An entry is the number ``row * n + column``. Entries of an interval of rows go into one file;
+    each file is small enough to be sorted in memory, unless its rows are hubs, and one after the
+    other they are the matrix.
+
+    Args:
+        folder: For temporary files; the caller removes it.
+        block: Entries that may be in memory at once, if there are less than 256 times as many.
+
+    Attributes:
+        num_pairs: Edges added so far.
+        last_node: The largest position among their ends; -1 if there are none.
+    """
+
+    def __init__(self, folder: Path, block: int = BLOCK) -> None:
+        self.folder, self.block = folder, block
+        self.num_pairs, self.last_node = 0, -1
+        self._pairs = (folder / "pairs").open("w+b")
+
+    def add(self, ends: IntArray) -> None:
+        """Add undirected edges ``[m, 2]``, each in one direction or in both."""
+        self._pairs.write(np.ascontiguousarray(ends).data)
+        self.num_pairs += len(ends)
+        self.last_node = max(self.last_node, int(ends.max(initial=-1)))
+
+    def write(self, num_nodes: int, indptr: NpyStream, indices: NpyStream) -> None:
+        """Write the CSR form: both directions, rows sorted, each entry once, no self-loops.
+
+        Args:
+            num_nodes: Number of nodes n, less than 3·10^9, or the numbers of entries would be too
+                large.
+            indptr: Gets the row pointers ``[n + 1]``.
+            indices: Gets the column of each entry.
+        """
+        num_files = min(max(1, -(-2 * self.num_pairs // self.block)), _MAX_FILES)
+        # The first row of each file and, at the end, of none.
+        bounds = np.arange(num_files + 1, dtype=np.int64) * num_nodes // num_files
+        self._distribute(bounds, num_nodes)
+        indptr.append(np.zeros(1, dtype=np.int64))
+        total = 0
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            path = self.folder / f"rows{number}"
+            keys = np.fromfile(path, dtype=np.int64)
+            path.unlink()
+            keys.sort()
+            keys = keys[np.diff(keys, prepend=-1) != 0]
+            rows, columns = np.divmod(keys, num_nodes)
+            degrees = np.bincount(rows - first, minlength=int(last - first))
+            indptr.append(total + np.cumsum(degrees))
+            indices.append(columns)
+            total += len(keys)
+
+    def discard(self) -> None:
+        """Close the temporary files."""
+        self._pairs.close()
+
+    def _distribute(self, bounds: IntArray, num_nodes: int) -> None:
+        """Put both directions of each edge into the files of their rows."""
+        files = [(self.folder / f"rows{number}").open("wb") for number in range(len(bounds) - 1)]
+        try:
+            for keys in self._blocks(num_nodes):
+                cuts = np.searchsorted(keys, bounds * num_nodes)
+                for file, start, stop in zip(files, cuts[:-1], cuts[1:], strict=True):
+                    file.write(keys[start:stop].data)
+        finally:
+            for file in files:
+                file.close()
+
+    def _blocks(self, num_nodes: int) -> Iterator[IntArray]:
+        """The entries of both directions, sorted within each block; self-loops are left out."""
+        self._pairs.seek(0)
+        size = 2 * max(1, self.block // 2)  # numbers: two for each edge
+        while len(numbers := np.fromfile(self._pairs, dtype=np.int64, count=size)):
+            one, other = numbers[::2], numbers[1::2]
+            keys = np.concatenate([one * num_nodes + other, other * num_nodes + one])
+            keys = keys[np.tile(one != other, 2)]
+            keys.sort()
+            yield keys

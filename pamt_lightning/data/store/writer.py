@@ -1,0 +1,325 @@
+"""Writes a graph store in a stream: what is written need never be in memory as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from pamt_lightning.data.own.common import fits_float32
+from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize
+from pamt_lightning.data.store.edges import BLOCK, EdgeSorter
+from pamt_lightning.data.store.npy_stream import NpyStream
+from pamt_lightning.data.store.reader import FORMAT, HEADER, SPLIT_PARTS, VERSION
+from pamt_lightning.errors import InputError
+
+Array = npt.NDArray[Any]
+
+_SORTED = "sorting"  # folder of temporary files inside the unfinished store
+_ROWS_AT_ONCE = 1 << 16  # nodes that `write_store` takes at a time
+
+
+class GraphStoreWriter:
+    """Writes a graph store; it is there, whole, when the ``with`` block ends without an error.
+
+    Its use::
+
+        with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
+            for features, labels in blocks_of_nodes:  # in the order of the nodes
+                writer.add_nodes(features, labels)
+            for sources, targets in blocks_of_edges:  # in any order
+                writer.add_edges(sources, targets)
+
+    Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
+    dense or all sparse, as the first block is, and are written scaled.
+
+    Args:
+        folder: The store; it must not exist.
+        num_features: Number of attributes d.
+        class_names: Names of class 0, 1, …
+        feature_names: Names of the attributes, if they have any.
+        scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
+            for sparse attributes and ``standard`` for dense ones.
+        block: Directed edges that are sorted in memory at once, on average: what is sorted together
+            are the edges of equally many nodes, so where hubs are it is more.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        num_features: int,
+        class_names: Sequence[str],
+        feature_names: Sequence[str] = (),
+        *,
+        scale_features: ScaleName | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        self.folder = Path(folder)
+        self.num_features = num_features
+        self.class_names, self.feature_names = tuple(class_names), tuple(feature_names)
+        self.num_nodes = 0
+        if num_features < 1:
+            raise InputError(f"`num_features` must be 1 or more, got {num_features}.")
+        if len(set(self.class_names)) < len(self.class_names):
+            raise InputError(f"`class_names` must be distinct, got {self.class_names}.")
+        if self.feature_names and len(self.feature_names) != num_features:
+            raise InputError(
+                f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
+            )
+        self._block = block
+        self._scaling = scale_features
+        self._moments = Moments(num_features)
+        self._streams: dict[str, NpyStream] = {}
+        self._ids: list[Array] = []
+        self._split: dict[str, Array] = {}
+        self._edges: EdgeSorter | None = None
+        self._part: Path | None = None
+
+    def __enter__(self) -> GraphStoreWriter:
+        if self.folder.exists():
+            raise InputError(f"{self.folder} is there already: choose another name, or remove it.")
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            prefix = f".{self.folder.name}."
+            self._part = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.parent))
+            (self._part / _SORTED).mkdir()
+            self._edges = EdgeSorter(self._part / _SORTED, self._block)
+        except OSError as error:
+            raise InputError(f"cannot write {self.folder}: {error.strerror}.") from None
+        self._stream("labels", np.int32)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        assert self._part is not None
+        assert self._edges is not None
+        try:
+            if kind is None:
+                self._finish(self._part, self._edges)
+        except OSError as problem:
+            raise InputError(f"cannot write {self.folder}: {problem.strerror}.") from None
+        finally:
+            self._edges.discard()
+            for stream in self._streams.values():
+                stream.discard()
+            shutil.rmtree(self._part, ignore_errors=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk, in a block
+            raise InputError(f"cannot write {self.folder}: {error.strerror}.") from None
+
+    def add_nodes(
+        self, features: Array | sp.csr_array, labels: Array, node_ids: Array | None = None
+    ) -> None:
+        """Add the next nodes.
+
+        Args:
+            features: ``[m, d]`` numbers, dense or sparse, all finite.
+            labels: ``[m]`` class numbers, -1 where unknown.
+            node_ids: ``[m]`` integers or texts; given for all nodes or for none.
+
+        Raises:
+            InputError: Something is not as said above.
+        """
+        self._opened(self._edges)
+        count = len(labels)
+        where = f"nodes {self.num_nodes} to {self.num_nodes + count - 1}"
+        if features.shape != (count, self.num_features):
+            raise InputError(
+                f"`features` of {where} must be of shape {(count, self.num_features)}, "
+                f"got {tuple(features.shape)}."
+            )
+        classes = np.asarray(labels)
+        if classes.dtype.kind not in "iu" or (
+            count and not -1 <= classes.min() <= classes.max() < len(self.class_names)
+        ):
+            raise InputError(
+                f"`labels` of {where} must be whole numbers from -1 to "
+                f"{len(self.class_names) - 1}, got {classes.dtype} {np.unique(classes)[:5]}."
+            )
+        if (node_ids is None) != (not self._ids) and self.num_nodes:
+            raise InputError("`node_ids` must be given for all nodes or for none.")
+        if node_ids is not None and np.shape(node_ids) != (count,):
+            raise InputError(f"`node_ids` of {where} must be {count}, got {np.shape(node_ids)}.")
+        self._add_features(features, where)
+        self._streams["labels"].append(classes)
+        if node_ids is not None:
+            self._ids.append(np.asarray(node_ids))
+        self.num_nodes += count
+
+    def add_edges(self, sources: Array, targets: Array) -> None:
+        """Add undirected edges, each in one direction or in both.
+
+        Args:
+            sources: ``[m]`` positions of nodes, from 0; the nodes may be added later.
+            targets: The other ends.
+        """
+        ends = [np.asarray(side) for side in (sources, targets)]
+        kinds = {side.dtype.kind for side in ends}
+        if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or kinds - {"i", "u"}:
+            raise InputError(
+                "`sources` and `targets` must be two lists of whole numbers of one length, "
+                f"got shapes {ends[0].shape} and {ends[1].shape} of {', '.join(sorted(kinds))}."
+            )
+        pairs = np.stack(ends, axis=1).astype(np.int64)
+        if pairs.min(initial=0) < 0:
+            raise InputError(f"edges must join positions of nodes from 0 on, got {pairs.min()}.")
+        self._opened(self._edges).add(pairs)
+
+    def set_split(self, train: Array, val: Array, test: Array) -> None:
+        """Give the graph a split of its own: positions of nodes."""
+        parts = zip(SPLIT_PARTS, (train, val, test), strict=True)
+        self._split = {part: np.asarray(index, dtype=np.int64) for part, index in parts}
+
+    def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
+        assert self._part is not None
+        if name not in self._streams:
+            self._streams[name] = NpyStream(self._part / f"{name}.npy", dtype, row_shape)
+        return self._streams[name]
+
+    def _add_features(self, features: Array | sp.csr_array, where: str) -> None:
+        sparse = sp.issparse(features)
+        if self.num_nodes and sparse != ("features_data" in self._streams):
+            raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
+        matrix: Any = sp.csr_array(features) if sparse else None
+        values: Any = np.asarray(features) if matrix is None else matrix.data
+        if values.dtype.kind not in "biuf" or not fits_float32(values).all():
+            raise InputError(f"`features` of {where} must be finite numbers, got others.")
+        self._scaling = self._scaling or ("standard" if matrix is None else "l1")
+        if matrix is None:
+            if self._scaling == "standard":
+                self._moments.add(values)
+            elif self._scaling == "l1":
+                values = l1_normalize(values.astype(np.float32))
+            self._stream("features", np.float32, self.num_features).append(values)
+            return
+        if self._scaling == "standard":
+            raise InputError(
+                "`scale_features`='standard' would fill sparse attributes up: use l1 or none."
+            )
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        if self._scaling == "l1":
+            matrix = l1_normalize(matrix.astype(np.float32))
+        data = self._stream("features_data", np.float32)
+        indptr = self._stream("features_indptr", np.int64)
+        if indptr.num_rows == 0:
+            indptr.append(np.zeros(1))
+        indptr.append(data.num_rows + matrix.indptr[1:].astype(np.int64))
+        self._stream("features_indices", np.int32).append(matrix.indices)
+        data.append(matrix.data)
+
+    def _opened(self, edges: EdgeSorter | None) -> EdgeSorter:
+        if edges is None:
+            raise InputError("a GraphStoreWriter writes inside of a `with` block.")
+        return edges
+
+    def _finish(self, part: Path, edges: EdgeSorter) -> None:
+        if self.num_nodes == 0 or edges.num_pairs == 0:
+            raise InputError(f"{self.folder} must have nodes and edges, got none.")
+        if edges.last_node >= self.num_nodes:
+            raise InputError(
+                f"edges must join nodes 0 to {self.num_nodes - 1}, got {edges.last_node}."
+            )
+        limit = np.iinfo(np.int32).max
+        kind = np.int32 if max(2 * edges.num_pairs, self.num_nodes) < limit else np.int64
+        indptr = self._stream("adjacency_indptr", kind)
+        edges.write(self.num_nodes, indptr, self._stream("adjacency_indices", kind))
+        edges.discard()
+        if self._ids:
+            ids = np.concatenate(self._ids)
+            self._check_ids(ids)
+            self._stream("node_ids", ids.dtype).append(ids)
+        for name, index in self._split.items():
+            if index.size and not 0 <= index.min() <= index.max() < self.num_nodes:
+                raise InputError(f"the split's part {name!r} must hold node positions.")
+            self._stream(f"{name}_index", np.int64).append(index)
+        self._standardize(part)
+        shutil.rmtree(part / _SORTED)
+        arrays = {name: stream.close() for name, stream in sorted(self._streams.items())}
+        header = {
+            **{"format": FORMAT, "version": VERSION, "num_nodes": self.num_nodes},
+            **{"num_edges": arrays["adjacency_indices"]["shape"][0] // 2},
+            **{"num_features": self.num_features, "class_names": self.class_names},
+            **{"feature_names": self.feature_names, "scaling": self._scaling, "arrays": arrays},
+        }
+        text = json.dumps(header, indent=1, ensure_ascii=False)
+        (part / HEADER).write_text(text, encoding="utf-8")
+        os.chmod(part, 0o777 & ~_umask())
+        os.rename(part, self.folder)
+
+    def _standardize(self, part: Path) -> None:
+        """Give each column of dense attributes mean 0 and deviation 1, now that both are known."""
+        if self._scaling != "standard":
+            return
+        path, measured = part / "features.npy", part / _SORTED / "measured.npy"
+        self._streams.pop("features").close()
+        path.rename(measured)
+        scaling = Scaling("standard", self._moments.mean, self._moments.std)
+        rows = np.load(measured, mmap_mode="r")
+        scaled = self._stream("features", np.float32, self.num_features)
+        for start in range(0, self.num_nodes, _ROWS_AT_ONCE):
+            block: Any = scaling.apply(rows[start : start + _ROWS_AT_ONCE])
+            scaled.append(block)
+        for name in ("mean", "std"):
+            self._stream(f"features_{name}", np.float64).append(getattr(self._moments, name))
+
+    @staticmethod
+    def _check_ids(ids: Array) -> None:
+        if ids.dtype.kind not in "iuU":
+            raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
+        in_order = np.sort(ids)
+        twice = in_order[1:][in_order[1:] == in_order[:-1]]
+        if len(twice):
+            raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")
+
+
+def write_store(
+    raw: RawGraph,
+    folder: str | Path,
+    *,
+    scale_features: ScaleName | None = None,
+    block: int = BLOCK,
+) -> None:
+    """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
+    if raw.scaled is not None:
+        raise InputError("this graph is a store already: copy its folder.")
+    num_features = int(raw.features.shape[1])
+    ids: Array | None = np.asarray(raw.node_ids)
+    if ids is not None and np.array_equal(ids, np.arange(raw.num_nodes)):
+        ids = None
+    writer = GraphStoreWriter(
+        folder,
+        num_features,
+        raw.class_names,
+        raw.feature_names,
+        scale_features=scale_features,
+        block=block,
+    )
+    with writer:
+        for start in range(0, raw.num_nodes, _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            own_ids = None if ids is None else ids[rows]
+            writer.add_nodes(raw.features[rows], raw.labels[rows], own_ids)
+            upper = sp.coo_array(raw.adjacency[rows])
+            sources, targets = upper.row.astype(np.int64) + start, upper.col.astype(np.int64)
+            once = sources < targets
+            writer.add_edges(sources[once], targets[once])
+        if raw.given_splits:
+            writer.set_split(*(raw.given_splits[part] for part in SPLIT_PARTS))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

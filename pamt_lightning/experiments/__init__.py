@@ -1,1 +1,0 @@
-"""Many runs: studies and what they come to."""

@@ -1,0 +1,1 @@
+"""What makes the equations fast, and lets several processes share them."""

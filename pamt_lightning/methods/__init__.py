@@ -1,0 +1,1 @@
+"""The methods: how each trains, stops, predicts and is saved."""

@@ -1,0 +1,1 @@
+"""Many runs: studies, searches, statistics and reports."""

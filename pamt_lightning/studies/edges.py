@@ -1,0 +1,49 @@
+"""Which edges lie: how well a mask, or the attributes alone, tell those that join two classes.
+
+An evaluation that reads the labels of all nodes; no part of any training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.functional import pair_cosine
+from pamt_lightning.studies.statistics import auc
+
+
+def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float]:
+    """Area under the ROC curve with which low similarity finds the edges between two classes.
+
+    ``mask_auc`` is that of PAMT's mask as it is when training has ended (for PAMT_plus times its
+    trust, which is made of the attributes), ``feature_auc`` that of the plain cosine of the
+    attributes. ``_planted`` counts the edges that structure noise has moved, ``_original`` those
+    between classes that the graph had before; both are told from the
+    edges inside a class. Empty for other methods, and without labels for all nodes.
+    """
+    graph = datamodule.graph
+    labels = graph.y.numpy()
+    if not getattr(model, "mask", False) or labels.min() < 0:
+        return {}
+    crow = graph.adjacency.crow_indices().numpy()
+    cols = graph.adjacency.col_indices().numpy()
+    rows = np.repeat(np.arange(len(labels)), np.diff(crow))
+    once = rows < cols
+    rows, cols = rows[once], cols[once]
+    across = labels[rows] != labels[cols]
+    there = datamodule.raw.adjacency
+    is_old = np.asarray(there[rows, cols]).ravel() != 0
+    similarity = model.mask_similarity(datamodule.graph_on(model.device)).double().cpu().numpy()
+    likeness = pair_cosine(graph.x, torch.from_numpy(rows), torch.from_numpy(cols)).numpy()
+    scores = {"mask": similarity[once], "feature": likeness}
+    metrics = {}
+    for name, score in scores.items():
+        for kind, positive in (("planted", across & ~is_old), ("original", across & is_old)):
+            counted = positive | ~across
+            value = auc(-score[counted], positive[counted])
+            if not np.isnan(value):
+                metrics[f"{name}_auc_{kind}"] = value
+    return metrics

@@ -1,0 +1,1 @@
+"""What a study leaves for people: tables, figures, Markdown, CSV and HTML."""

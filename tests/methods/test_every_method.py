@@ -1,0 +1,231 @@
+"""What holds for all fifteen methods: they learn, repeat, save, and never look at test labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+import pamt_lightning
+from pamt_lightning import Graph, GraphDataModule
+from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.errors import InputError
+from pamt_lightning.methods.base import NodeClassificationModule
+from pamt_lightning.training.stopping import BestStopping
+from tests.methods.helpers import OneGraph, quiet_trainer, small_data
+
+# Class and options; small enough to train in a blink.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "GCN": ("GCNModule", {"hidden_dim": 16}),
+    "GAT": ("GATModule", {"hidden_dim": 4, "num_heads": 4, "lr": 0.02}),
+    "RobustGCN": ("RobustGCNModule", {}),
+    "SGC": ("SGCModule", {}),
+    "APPNP": ("APPNPModule", {"hidden_dim": 16}),
+    "PTS": ("PTSModule", {"hidden_dim": 16}),
+    "PTD": ("PTDModule", {"hidden_dim": 16}),
+    "PTA": ("PTAModule", {"hidden_dim": 16}),
+    "MLP": ("MLPModule", {"hidden_dim": 16}),
+    "LabelPropagation": ("LabelPropagationModule", {}),
+    "PAMT_r": ("PAMTModule", {"hidden_dim": 16, "pretrain_epochs": 0, "refresh_interval": 5}),
+    "PAMT_0": ("PAMTModule", {"hidden_dim": 16, "refresh_interval": 0}),
+    "PAMT_1": ("PAMTModule", {"hidden_dim": 16, "momentum": 0.0, "refresh_interval": 5}),
+    "PAMT": ("PAMTModule", {"hidden_dim": 16, "refresh_interval": 5}),
+    "PAMT_plus": ("PAMTPlusModule", {"hidden_dim": 16, "mask_from": 3, "refresh_interval": 2}),
+}
+every_method = pytest.mark.parametrize("name", METHODS)
+
+
+def new(name: str, data: GraphDataModule, **options: Any) -> NodeClassificationModule:
+    """The method, initialised with seed 0."""
+    class_name, own = METHODS[name]
+    pl.seed_everything(0, verbose=False)
+    model: NodeClassificationModule = getattr(pamt_lightning, class_name)(
+        data.num_features, data.num_classes, **{**own, **options}
+    )
+    return model
+
+
+def trained(
+    name: str, data: GraphDataModule, folder: Path, epochs: int = 6
+) -> NodeClassificationModule:
+    model = new(name, data)
+    quiet_trainer(folder, epochs).fit(model, datamodule=data)
+    return model
+
+
+def probabilities(model: NodeClassificationModule, graph: Graph) -> torch.Tensor:
+    with torch.no_grad():
+        return model.eval().predict_nodes(model.prepare(graph)).probs
+
+
+@every_method
+def test_it_has_the_name_of_the_papers_tables(name: str) -> None:
+    assert new(name, small_data()).method == name
+
+
+def test_pamt_with_other_parts_missing_is_not_named_as_one_of_them() -> None:
+    data = small_data()
+    assert new("PAMT_0", data, momentum=0.0).method == "PAMT_0"  # nothing to blend
+    assert new("PAMT_0", data, pretrain_epochs=0).method == "PAMT"  # has no name in the paper
+    assert new("PAMT_0", data, mask=False).method == "PAMT"
+
+
+@every_method
+def test_it_beats_the_majority_class_by_far(name: str, tmp_path: Path) -> None:
+    clear = SyntheticOptions(
+        num_nodes=240, num_classes=3, num_features=60, words_per_node=15.0, feature_signal=0.6
+    )
+    data = small_data(synthetic=clear, train=10)
+    model, stopping = new(name, data), BestStopping(patience=100)
+    trainer = quiet_trainer(tmp_path, 100, stopping)
+    trainer.fit(model, datamodule=data)
+    (metrics,) = trainer.test(model, datamodule=data, verbose=False)
+    classes = data.graph.y[data.graph.test_index]
+    share = float(torch.bincount(classes).max()) / len(classes)
+    assert share < 0.45
+    assert metrics["test_acc"] > share + 0.2
+    assert set(metrics) >= {"test_acc", "test_loss", "test_f1_macro", "test_ece"}
+
+
+@every_method
+def test_neither_test_nor_stopping_labels_reach_the_training(name: str, tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    for index in (graph.test_index, graph.val_index):
+        assert index is not None
+        graph.y[index] = (graph.y[index] + 1) % graph.num_classes
+    a, b = trained(name, clean, tmp_path), trained(name, poisoned, tmp_path)
+    for (key, value), other in zip(a.named_parameters(), b.parameters(), strict=True):
+        assert torch.equal(value, other), key
+    if name == "PAMT_plus":  # how it predicts is chosen on the stopping nodes, and on them alone
+        b.load_state_dict(a.state_dict())
+    assert torch.equal(probabilities(a, clean.graph), probabilities(b, graph))
+
+
+@every_method
+def test_test_labels_reach_neither_stopping_nor_a_choice(name: str, tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    index = poisoned.graph.test_index
+    assert index is not None
+    poisoned.graph.y[index] = (poisoned.graph.y[index] + 1) % poisoned.graph.num_classes
+    kept = []
+    for data in (clean, poisoned):
+        torch.manual_seed(0)
+        model, stopping = new(name, data), BestStopping(patience=3)
+        quiet_trainer(tmp_path, 25, stopping).fit(model, datamodule=data)
+        kept.append((model, stopping.best_epoch, stopping.best_acc))
+    (a, *stopped), (b, *otherwise) = kept
+    assert stopped == otherwise
+    for key, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[key]), key
+
+
+@every_method
+def test_one_seed_gives_one_result_and_prediction_is_repeatable(name: str, tmp_path: Path) -> None:
+    data = small_data()
+    a, b = trained(name, data, tmp_path), trained(name, data, tmp_path)
+    for key, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[key]), key
+    before = torch.get_rng_state()
+    first = probabilities(a, data.graph)
+    assert torch.equal(first, probabilities(a, data.graph))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@every_method
+def test_a_checkpoint_brings_the_same_predictions_back(name: str, tmp_path: Path) -> None:
+    data = small_data()
+    model = new(name, data)
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
+    again = type(model).load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True)
+    assert again.method == name
+    assert torch.equal(probabilities(model, data.graph), probabilities(again, data.graph))
+
+
+@every_method
+def test_a_resumed_training_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    data = small_data()
+
+    def last_weights(folder: str, *epochs: int) -> dict[str, torch.Tensor]:
+        """Weights after the last of ``epochs``, at each of which the training is broken off."""
+        resume_from = None
+        for number in epochs:
+            stopping = BestStopping(dirpath=str(tmp_path / folder))
+            trainer = quiet_trainer(tmp_path, number, stopping)
+            model = new(name, data)
+            trainer.fit(model, datamodule=data, ckpt_path=resume_from, weights_only=True)
+            resume_from = tmp_path / folder / "last.ckpt"
+        assert resume_from is not None
+        weights: dict[str, torch.Tensor] = torch.load(resume_from, weights_only=True)["state_dict"]
+        return weights
+
+    whole, resumed = last_weights("whole", 8), last_weights("resumed", 4, 8)
+    for key, value in whole.items():
+        assert torch.equal(resumed[key], value), key
+
+
+@every_method
+def test_double_precision_reaches_every_number(name: str, tmp_path: Path) -> None:
+    data = small_data()
+    model = new(name, data)
+    trainer = quiet_trainer(tmp_path, 2, precision="64-true")
+    trainer.fit(model, datamodule=data)
+    no_figures = {"inference_choice": torch.int64}
+    for key, value in model.state_dict().items():
+        assert value.dtype == no_figures.get(key, torch.float64), key
+    assert model.prepare(data.graph).dtype == torch.float64
+
+
+@every_method
+def test_nodes_without_edges_or_attributes_get_a_defined_answer(name: str, tmp_path: Path) -> None:
+    """Node 2 has edges but no attributes, 3 no edges, 4 neither; 5 and 6 no label reaches."""
+    crow = torch.tensor([0, 1, 3, 4, 4, 4, 5, 6])
+    col = torch.tensor([1, 0, 2, 1, 6, 5])
+    adjacency = torch.sparse_csr_tensor(crow, col, torch.ones(6), (7, 7), check_invariants=True)
+    x = torch.zeros(7, 4)
+    x[[0, 1, 3, 5, 6], [0, 1, 2, 3, 3]] = 1.0
+    labels = torch.tensor([0, 1, 1, -1, -1, -1, -1])
+    graph = Graph(x, adjacency, labels, ("a", "b")).with_split(
+        torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([], dtype=torch.int64)
+    )
+    pl.seed_everything(0, verbose=False)
+    class_name, options = METHODS[name]
+    model = getattr(pamt_lightning, class_name)(4, 2, **options)
+    quiet_trainer(tmp_path, 5).fit(model, datamodule=OneGraph(graph))
+    probs = probabilities(model, graph)
+    assert torch.isfinite(probs).all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(7))
+
+
+@every_method
+def test_another_class_count_than_two_is_needed(name: str) -> None:
+    with pytest.raises(InputError, match="`num_classes` 2 or more"):
+        getattr(pamt_lightning, METHODS[name][0])(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "options", "words"),
+    [
+        ("GCNModule", {"hidden_dim": 0}, "`hidden_dim`"),
+        ("GCNModule", {"dropout": 1.0}, "`dropout`"),
+        ("GATModule", {"num_heads": 0}, "`num_heads`"),
+        ("GATModule", {"attention_dropout": -0.1}, "`attention_dropout`"),
+        ("RobustGCNModule", {"gamma": -1.0}, "`gamma`"),
+        ("RobustGCNModule", {"kl_weight": -1.0}, "`kl_weight`"),
+        ("SGCModule", {"num_steps": -1}, "`num_steps`"),
+        ("APPNPModule", {"alpha": 2.0}, "`alpha`"),
+        ("MLPModule", {"lr": -1.0}, "`lr`"),
+        ("PTSModule", {"alpha": -0.5}, "`alpha`"),
+        ("PTDModule", {"loss_weight": -0.5}, "`loss_weight`"),
+        ("PTAModule", {"stopping_loss": "l1"}, "`stopping_loss`"),
+        ("LabelPropagationModule", {"alpha": 1.5}, "`alpha`"),
+        ("LabelPropagationModule", {"num_steps": -2}, "`num_steps`"),
+    ],
+)
+def test_a_wrong_argument_is_named(class_name: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        getattr(pamt_lightning, class_name)(3, 2, **options)

@@ -1,0 +1,487 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from pamt_lightning import Graph, PAMTModule
+from pamt_lightning.data.batches import FullBatch
+from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.errors import InputError
+from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.methods.pamt import INFERENCES
+from pamt_lightning.training.stopping import BestStopping
+from tests.methods.helpers import quiet_trainer, small_data, small_model
+
+
+class Refreshes(pl.Callback):
+    """Notes the epochs t (counted from 1) in which the soft labels changed."""
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+        self._seen: Tensor | None = None
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+        if pl_module.soft_labels is not self._seen:
+            self.epochs.append(trainer.current_epoch + 1)
+            self._seen = pl_module.soft_labels
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"), [(3, [1, 3, 6]), (1, [1, 2, 3, 4, 5, 6, 7]), (0, [1])]
+)
+def test_soft_labels_are_refreshed_when_t_is_a_multiple_of_t_u(
+    tmp_path: Path, interval: int, expected: Sequence[int]
+) -> None:
+    data, watch = small_data(), Refreshes()
+    model = small_model(data, refresh_interval=interval)
+    quiet_trainer(tmp_path, 7, watch, enable_checkpointing=False).fit(model, datamodule=data)
+    assert watch.epochs == expected  # epoch 1 sees the labels made before training
+
+
+def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor]:
+    """The algorithm of the paper written down with dense matrices and the full H Hᵀ."""
+    assert graph.train_index is not None
+    x, y, train = graph.x.to_dense().double(), graph.y, graph.train_index
+    a = graph.adjacency.to_dense().double() + torch.eye(graph.num_nodes, dtype=torch.float64)
+    scale = a.sum(1).rsqrt()
+    adj_norm = scale[:, None] * a * scale[None, :]
+    w1, b1, w2, b2 = (p.detach().clone().double().requires_grad_() for p in model.parameters())
+
+    def logits(rows: Tensor) -> Tensor:
+        return torch.relu(rows @ w1 + b1) @ w2.T + b2
+
+    def soft_labels() -> Tensor:
+        with torch.no_grad():
+            h = torch.softmax(logits(x), 1)
+            if model.representation == "cosine":
+                h = h / h.norm(dim=1, keepdim=True)
+            y0 = torch.zeros(len(y), graph.num_classes, dtype=torch.float64)
+            y0[train, y[train]] = 1.0
+            soft = y0
+            for _ in range(model.num_steps):
+                soft = (1 - model.alpha) * (adj_norm * (h @ h.T)) @ soft + model.alpha * y0
+                soft[train] = y0[train]
+            return soft
+
+    def step(optimizer: torch.optim.Optimizer, loss: Tensor, decay: float) -> None:
+        optimizer.zero_grad()
+        (loss + decay / 2 * w1.square().sum()).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    optimizer = torch.optim.Adam([w1, b1, w2, b2], lr=model.lr)
+    for _ in range(model.pretrain_epochs):
+        loss = torch.nn.functional.cross_entropy(logits(x[train]), y[train])
+        step(optimizer, loss, model.pretrain_weight_decay)
+    optimizer, soft = torch.optim.Adam([w1, b1, w2, b2], lr=model.lr), soft_labels()
+    for t in range(1, epochs + 1):
+        if t % model.refresh_interval == 0:
+            soft = model.momentum * soft + (1 - model.momentum) * soft_labels()
+        loss = -(soft * torch.log_softmax(logits(x), 1)).sum() / graph.num_classes
+        step(optimizer, model.loss_weight * loss, model.weight_decay)
+    return dict(zip(model.state_dict(), (w1, b1, w2, b2), strict=True))
+
+
+@pytest.mark.parametrize("representation", ["softmax", "cosine"])
+def test_training_equals_the_paper_s_algorithm_in_dense_form(
+    tmp_path: Path, representation: str
+) -> None:
+    data = small_data()
+    options = {"dropout": 0.0, "num_steps": 4, "momentum": 0.3, "mask_normalization": "none"}
+    model = small_model(data, representation=representation, **options)
+    expected = dense_pamt(model, data.graph, epochs=8)
+    quiet_trainer(tmp_path, 8, precision="64-true").fit(model, datamodule=data)
+    for name, value in model.state_dict().items():
+        assert value.dtype == torch.float64
+        # The features are float32; what is left is the order of the sums.
+        torch.testing.assert_close(value, expected[name].detach(), rtol=1e-6, atol=1e-8)
+
+
+def trained(folder: Path, data: Any, **options: Any) -> PAMTModule:
+    model = small_model(data, **options)
+    quiet_trainer(folder, 7).fit(model, datamodule=data)
+    return model
+
+
+def test_test_labels_reach_neither_weights_nor_soft_labels_nor_stopping(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.test_index is not None
+    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
+    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
+    assert a.trainer.callback_metrics["val_acc"] == b.trainer.callback_metrics["val_acc"]
+    assert a.trainer.callback_metrics["val_loss"] == b.trainer.callback_metrics["val_loss"]
+    assert a.soft_labels is not None
+    assert b.soft_labels is not None
+    assert torch.equal(a.soft_labels, b.soft_labels)
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_stopping_labels_do_not_reach_the_weights(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.val_index is not None
+    graph.y[graph.val_index] = (graph.y[graph.val_index] + 1) % graph.num_classes
+    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path: Path) -> None:
+    a, b = trained(tmp_path, small_data()), trained(tmp_path, small_data())
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_without_mask_the_soft_labels_are_those_of_pts() -> None:
+    data = small_data()
+    model = small_model(data, mask=False)
+    prepared = model.prepare(data.graph)
+    model.refresh(prepared, epoch=0)
+    train = data.graph.train_index
+    assert train is not None
+    y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
+    expected = propagate(prepared.adj_norm, y0, num_steps=10, alpha=0.1, reset_index=train)
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels, expected)
+
+
+def test_a_full_floor_switches_the_mask_off() -> None:
+    data = small_data()
+    off, full = small_model(data, mask=False), small_model(data, mask_floor=1.0)
+    for model in (off, full):
+        model.refresh(model.prepare(data.graph), epoch=0)
+    assert off.soft_labels is not None
+    assert full.soft_labels is not None
+    torch.testing.assert_close(off.soft_labels, full.soft_labels)
+
+
+def test_alpha_one_predicts_with_the_mlp_alone() -> None:
+    data = small_data()
+    model = small_model(data, alpha=1.0).eval()
+    prediction = model.predict_nodes(model.prepare(data.graph))
+    assert prediction.logits is not None
+    torch.testing.assert_close(prediction.probs, torch.softmax(prediction.logits, 1))
+
+
+def test_predictions_are_distributions_also_over_the_mask() -> None:
+    data = small_data()
+    by_structure, by_mask = (
+        small_model(data, inference=kind).eval() for kind in ("structure", "mask")
+    )
+    probs = [m.predict_nodes(m.prepare(data.graph)).probs for m in (by_structure, by_mask)]
+    for p in probs:
+        torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
+    assert not torch.equal(probs[0], probs[1])
+
+
+@pytest.mark.parametrize("way", INFERENCES)
+@pytest.mark.parametrize("floor", [0.0, 0.3])
+def test_a_prediction_equals_its_dense_form(way: str, floor: float) -> None:
+    data = small_data()
+    options = {"mask_floor": floor, "mask_temperature": 2.0, "num_steps": 3, "alpha": 0.2}
+    model = small_model(data, inference=way, **options).eval()
+    prediction = model.predict_nodes(model.prepare(data.graph))
+    assert prediction.logits is not None
+    logits = prediction.logits.double()
+    a = data.graph.adjacency.to_dense().double() + torch.eye(240, dtype=torch.float64)
+    adj = a.sum(1).rsqrt()[:, None] * a * a.sum(1).rsqrt()[None, :]
+    h = torch.softmax(logits / 2.0, 1)
+    h = h / h.norm(dim=1, keepdim=True)
+    if way == "mask":
+        adj = adj * (floor + (1 - floor) * (h @ h.T))
+    start = probs = torch.softmax(logits, 1)
+    for _ in range(0 if way == "network" else 3):
+        probs = 0.8 * adj @ probs + 0.2 * start
+    probs = probs / probs.sum(1, keepdim=True)
+    torch.testing.assert_close(prediction.probs.double(), probs, rtol=1e-5, atol=1e-6)
+
+
+def test_the_similarity_of_edges_equals_its_dense_form() -> None:
+    data = small_data()
+    model = small_model(data, representation="softmax", mask_temperature=0.5).train()
+    similarity = model.mask_similarity(data.graph)
+    assert model.net.training  # and yet without dropout
+    model.eval()
+    h = torch.softmax(model.net(data.graph.x) / 0.5, 1)
+    rows, cols = data.graph.adjacency.to_dense().nonzero(as_tuple=True)
+    torch.testing.assert_close(similarity, (h @ h.T)[rows, cols].detach())
+
+
+def predictions(graph: Graph, right: dict[str, float], sure: dict[str, float]) -> Any:
+    """Stands in for `_predict_by`: of the stopping nodes, ``right`` are, each by ``sure``."""
+
+    def predict_by(way: str, logits: Tensor, data: Any) -> Tensor:
+        others = (1 - sure[way]) / 2
+        probs = torch.full((graph.num_nodes, 3), others)
+        truth = graph.y.clone()
+        assert graph.val_index is not None
+        wrong = graph.val_index[int(right[way] * len(graph.val_index)) :]
+        truth[wrong] = (truth[wrong] + 1) % 3
+        return probs.scatter(1, truth[:, None], sure[way])
+
+    return predict_by
+
+
+@pytest.mark.parametrize(
+    ("right", "sure", "expected"),
+    [
+        ((0.5, 0.8, 0.6), (0.4, 0.99, 0.4), "mask"),  # for all its loss, which is the worst
+        ((0.5, 0.6, 0.8), (0.9, 0.9, 0.9), "network"),
+        ((0.9, 0.8, 0.8), (0.4, 0.9, 0.9), "structure"),
+        ((0.8, 0.8, 0.8), (0.5, 0.8, 0.7), "mask"),  # equally right: the smallest loss
+        ((0.8, 0.8, 0.8), (0.5, 0.6, 0.7), "network"),
+        ((0.8, 0.8, 0.8), (0.8, 0.8, 0.8), "structure"),  # the first of equals
+    ],
+)
+def test_auto_takes_what_is_best_on_the_stopping_nodes(
+    right: Sequence[float],
+    sure: Sequence[float],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = small_data()
+    model = small_model(data, inference="auto").eval()
+    by_way = [dict(zip(INFERENCES, values, strict=True)) for values in (right, sure)]
+    predict_by = predictions(data.graph, *by_way)
+    monkeypatch.setattr(model, "_predict_by", predict_by)
+    prepared = model.prepare(data.graph)
+    chosen = predict_by(expected, None, None)
+    assert torch.equal(model.predict_for_stopping(prepared).probs, chosen)
+    assert INFERENCES[int(model.inference_choice)] == expected
+    assert torch.equal(model.predict_nodes(prepared).probs, chosen)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", INFERENCES)
+def test_auto_looks_at_the_labels_of_the_stopping_nodes_alone(way: str) -> None:
+    data = small_data()
+    model = small_model(data, inference="auto", mask_temperature=0.5, pretrain_epochs=50)
+    graph, prepared = data.graph, model.prepare(data.graph)
+    with torch.enable_grad():
+        model.pretrain(prepared)
+    model.eval()
+    answers = {
+        name: model._predict_by(name, model.net(prepared.x), prepared).argmax(1)
+        for name in INFERENCES
+    }
+    index = graph.val_index
+    assert index is not None
+    assert len({tuple(answer[index].tolist()) for answer in answers.values()}) == 3
+    for other in INFERENCES:
+        graph.y[:] = answers[other]  # the truth about all others
+        graph.y[index] = answers[way][index]
+        model.predict_for_stopping(prepared)
+        assert INFERENCES[int(model.inference_choice)] == way
+
+
+class Fickle(PAMTModule):
+    """In the third of five epochs, and only then, its prediction over the mask is all right."""
+
+    def _predict_by(self, way: str, logits: Tensor, data: Any) -> Tensor:
+        probs = super()._predict_by(way, logits, data)
+        if self.trainer.state.fn == "fit" and self.current_epoch == 2 and way == "mask":
+            return torch.nn.functional.one_hot(data.graph.y, 3).to(probs.dtype)
+        return probs * 0 + torch.tensor([0.5, 0.3, 0.2])
+
+
+def test_the_choice_is_kept_with_the_best_state_and_comes_back(tmp_path: Path) -> None:
+    data = small_data()
+    pl.seed_everything(0, verbose=False)
+    model = Fickle(data.num_features, 3, hidden_dim=8, pretrain_epochs=5, inference="auto")
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 5, stopping).fit(model, datamodule=data)
+    assert stopping.best_epoch == 3
+    assert INFERENCES[int(model.inference_choice)] == "mask"
+    last = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]
+    assert INFERENCES[int(last["inference_choice"])] == "structure"
+    again = PAMTModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
+    prepared = again.prepare(data.graph)
+    by_mask = again._predict_by("mask", again.net(prepared.x), prepared)
+    assert torch.equal(again.predict_nodes(prepared).probs, by_mask)
+    quiet_trainer(tmp_path, 1).validate(again, datamodule=data, verbose=False)
+    assert INFERENCES[int(again.inference_choice)] == "mask"  # only a training chooses
+
+
+def test_only_auto_leaves_a_choice_in_the_checkpoint() -> None:
+    data = small_data()
+    assert "inference_choice" in small_model(data, inference="auto").state_dict()
+    for way in INFERENCES:
+        assert "inference_choice" not in small_model(data, inference=way).state_dict()
+
+
+def test_test_labels_do_not_reach_the_choice(tmp_path: Path) -> None:
+    clean, poisoned = small_data(), small_data()
+    graph = poisoned.graph
+    assert graph.test_index is not None
+    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
+    a, b = (trained(tmp_path, data, inference="auto") for data in (clean, poisoned))
+    for name in ("val_acc", "val_loss"):
+        assert a.trainer.callback_metrics[name] == b.trainer.callback_metrics[name]
+    for name, value in a.state_dict().items():  # the choice is one of them
+        assert torch.equal(value, b.state_dict()[name])
+
+
+def test_how_it_predicts_does_not_reach_the_weights(tmp_path: Path) -> None:
+    data = small_data()
+    weights = [
+        trained(tmp_path, data, inference=way).net.state_dict() for way in (*INFERENCES, "auto")
+    ]
+    for other in weights[1:]:
+        for name, value in weights[0].items():
+            assert torch.equal(value, other[name]), name
+
+
+@pytest.mark.parametrize("normalization", ["none", "row", "sym"])
+@pytest.mark.parametrize("representation", ["softmax", "cosine"])
+def test_every_way_to_make_the_mask_trains(
+    tmp_path: Path, normalization: str, representation: str
+) -> None:
+    data = small_data()
+    options = {"mask_normalization": normalization, "representation": representation}
+    model = trained(tmp_path, data, **options, adaptive_weighting=True, stopping_loss="soft")
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    assert torch.isfinite(model.trainer.callback_metrics["val_loss"])
+
+
+def test_it_learns_far_beyond_the_majority_class(tmp_path: Path) -> None:
+    data = small_data(synthetic=SyntheticOptions(), train=20)  # the graph of a plain `pamt fit`
+    model = small_model(data, hidden_dim=32, pretrain_epochs=50, refresh_interval=20)
+    trainer = quiet_trainer(tmp_path, 120)
+    trainer.fit(model, datamodule=data)
+    (metrics,) = trainer.test(model, datamodule=data, verbose=False)
+    assert metrics["test_acc"] > 0.7  # the majority class has a sixth
+    assert set(metrics) >= {"test_acc", "test_loss", "test_f1_macro", "test_ece"}
+
+
+def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
+    sparse, dense = small_data(), small_data()
+    graph = dense.graph
+    object.__setattr__(graph, "x", graph.x.to_dense())
+    a, b = trained(tmp_path, sparse, dropout=0.0), trained(tmp_path, dense, dropout=0.0)
+    for name, value in a.state_dict().items():
+        torch.testing.assert_close(value, b.state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
+    adjacency = torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2, 2, 2]),
+        torch.tensor([1, 0]),
+        torch.ones(2),
+        (4, 4),
+        check_invariants=True,
+    )
+    lonely = Graph(torch.eye(4), adjacency, torch.tensor([0, 1, -1, -1]), ("a", "b")).with_split(
+        torch.tensor([0]), torch.tensor([1]), torch.tensor([], dtype=torch.int64)
+    )
+    model = PAMTModule(4, 2, hidden_dim=4).eval()
+    prepared = model.prepare(lonely)
+    model.refresh(prepared, epoch=0)
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels[2:], torch.zeros(2, 2))
+    probs = model.predict_nodes(prepared).probs
+    torch.testing.assert_close(probs.sum(1), torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lr": -1.0}, "`lr`"),
+        ({"alpha": 1.5}, "`alpha`"),
+        ({"momentum": 1.0}, "`momentum`"),
+        ({"dropout": 1.0}, "`dropout`"),
+        ({"mask_floor": 2.0}, "`mask_floor`"),
+        ({"mask_temperature": 0.0}, "`mask_temperature`"),
+        ({"refresh_interval": -1}, "`refresh_interval`"),
+        ({"hidden_dim": 0}, "`hidden_dim`"),
+        ({"representation": "tanh"}, "`representation`"),
+        ({"mask_normalization": "col"}, "`mask_normalization`"),
+        ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
+        ({"representation": "logits", "inference": "mask"}, "negative weights"),
+        ({"representation": "logits", "inference": "auto"}, "negative weights"),
+        ({"inference": "none"}, "`inference`"),
+        ({"stopping_loss": "l1"}, "`stopping_loss`"),
+        ({"weight_decay": -0.1}, "`weight_decay`"),
+        ({"loss_weight": -0.1}, "`loss_weight`"),
+        ({"log_every_n_epochs": 0}, "`log_every_n_epochs`"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_value(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        PAMTModule(3, 2, **options)
+
+
+def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
+    first, second = small_data(split_seed=1), small_data(split_seed=2)
+    model = small_model(second)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=first)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=second)
+    train = second.graph.train_index
+    assert model.soft_labels is not None
+    assert train is not None
+    certain = torch.nonzero(model.soft_labels.max(1).values >= 1.0).flatten()
+    assert certain.tolist() == sorted(train.tolist())
+
+
+def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, stopping_loss="soft")
+    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
+    assert model.last_loss is not None
+
+
+def test_mask_inference_without_a_mask_is_structure_inference() -> None:
+    data = small_data()
+    models = [
+        small_model(data, mask=False, inference=kind).eval() for kind in ("structure", "mask")
+    ]
+    a, b = (m.predict_nodes(m.prepare(data.graph)).probs for m in models)
+    assert torch.equal(a, b)
+
+
+def test_divergence_is_named(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, lr=1e30)
+    with pytest.raises(InputError, match=r"Training diverged.*Lower"):
+        quiet_trainer(tmp_path, 5, BestStopping()).fit(model, datamodule=data)
+
+
+def test_half_precision_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    with pytest.raises(InputError, match="32-true or 64-true"):
+        quiet_trainer(tmp_path, 1, precision="bf16-mixed").fit(small_model(data), datamodule=data)
+
+
+def test_numpy_numbers_do_not_spoil_the_checkpoint() -> None:
+    model = PAMTModule(3, 2, lr=np.float64(0.05), hidden_dim=np.int64(4))  # type: ignore[arg-type]
+    assert type(model.hparams["lr"]) is float
+    assert type(model.hparams["hidden_dim"]) is int
+
+
+def test_training_without_a_data_module_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="GraphDataModule"):
+        quiet_trainer(tmp_path, 1).fit(PAMTModule(3, 2), FullBatch(), FullBatch())
+
+
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(
+    tmp_path: Path,
+) -> None:
+    data = small_data()
+    fresh = small_model(data, refresh_interval=0)
+    quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
+    last = tmp_path / "last.ckpt"
+    checkpoint = torch.load(last, weights_only=True)
+    checkpoint["soft_labels"] = checkpoint["soft_labels"].contiguous()
+    torch.save(checkpoint, last)
+    resumed = small_model(data, refresh_interval=0)
+    trainer = quiet_trainer(tmp_path, 3, BestStopping(dirpath=str(tmp_path)))
+    trainer.fit(resumed, datamodule=data, ckpt_path=last, weights_only=True)
+    labels = [model.soft_labels for model in (fresh, resumed) if model.soft_labels is not None]
+    assert torch.equal(*labels)
+    assert all(kept.t().is_contiguous() for kept in labels)

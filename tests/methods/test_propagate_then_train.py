@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from pamt_lightning import GraphDataModule, PAMTModule, PTAModule, PTDModule, PTSModule
+from pamt_lightning.functional import one_hot_rows, propagate, soft_cross_entropy
+from pamt_lightning.methods.soft_labels import SoftLabelModule
+from pamt_lightning.training.stopping import BestStopping
+from tests.methods.helpers import quiet_trainer, small_data
+
+SHARED: dict[str, Any] = {
+    "hidden_dim": 8,
+    "dropout": 0.3,
+    "lr": 0.05,
+    "weight_decay": 0.01,
+    "alpha": 0.15,
+    "num_steps": 7,
+    "loss_weight": 0.07,
+}
+OFF: dict[str, Any] = {"mask": False, "refresh_interval": 0, "momentum": 0.0}
+
+
+def seeded(method: type[SoftLabelModule], data: GraphDataModule, **options: Any) -> SoftLabelModule:
+    pl.seed_everything(0, verbose=False)
+    build: Any = method
+    model: SoftLabelModule = build(data.num_features, data.num_classes, **{**SHARED, **options})
+    return model
+
+
+def fitted(
+    method: type[SoftLabelModule], folder: Path, **options: Any
+) -> tuple[SoftLabelModule, dict[str, float]]:
+    data = small_data()
+    model = seeded(method, data, **options)
+    trainer = quiet_trainer(folder, 60, BestStopping(patience=20))
+    trainer.fit(model, datamodule=data)
+    return model, dict(trainer.test(model, datamodule=data, verbose=False)[0])
+
+
+@pytest.mark.parametrize("stopping_loss", ["nll", "soft"])
+def test_pamt_without_mask_refresh_and_momentum_is_pts_to_the_bit(
+    tmp_path: Path, stopping_loss: str
+) -> None:
+    pts, pts_metrics = fitted(PTSModule, tmp_path, stopping_loss=stopping_loss)
+    pamt, pamt_metrics = fitted(PAMTModule, tmp_path, stopping_loss=stopping_loss, **OFF)
+    assert isinstance(pts.soft_labels, torch.Tensor)
+    assert isinstance(pamt.soft_labels, torch.Tensor)
+    assert torch.equal(pts.soft_labels, pamt.soft_labels)
+    assert pts.state_dict().keys() == pamt.state_dict().keys()
+    for name, value in pts.state_dict().items():
+        assert torch.equal(value, pamt.state_dict()[name]), name
+    assert pts_metrics == pamt_metrics
+
+
+@pytest.mark.parametrize("part", [{"mask": True}, {"refresh_interval": 3, "mask": True}])
+def test_with_the_mask_on_it_is_another_method(tmp_path: Path, part: dict[str, Any]) -> None:
+    pts, _ = fitted(PTSModule, tmp_path)
+    pamt, _ = fitted(PAMTModule, tmp_path, **{**OFF, **part})
+    assert not torch.equal(pts.net.input.weight, pamt.net.input.weight)
+
+
+def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> None:
+    data = small_data()
+    model = seeded(PTSModule, data)
+    quiet_trainer(tmp_path, 3).fit(model, datamodule=data)
+    train = data.graph.train_index
+    assert train is not None
+    dense = model.prepare(data.graph).adj_norm.to_dense()
+    y = y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
+    for _ in range(7):
+        y = 0.85 * dense @ y + 0.15 * y0
+        y[train] = y0[train]
+    assert model.soft_labels is not None
+    torch.testing.assert_close(model.soft_labels, y)
+
+
+def loss_of(model: SoftLabelModule, data: GraphDataModule, epoch: int) -> torch.Tensor:
+    type(model).current_epoch = property(lambda self: epoch)  # type: ignore[assignment]
+    try:
+        prepared = model.eval().prepare(data.graph)
+        model.make_soft_labels(prepared)
+        return model.training_loss(prepared)
+    finally:
+        del type(model).current_epoch
+
+
+def test_pta_in_epoch_zero_is_pts_and_later_it_is_not() -> None:
+    data = small_data()
+    pts, pta = seeded(PTSModule, data), seeded(PTAModule, data)
+    assert torch.equal(loss_of(pts, data, 0), loss_of(pta, data, 0))
+    assert not torch.equal(loss_of(pts, data, 50), loss_of(pta, data, 50))
+
+
+@pytest.mark.parametrize("epoch", [1, 100, 1000])
+def test_pta_weighs_by_the_probability_to_the_power_of_its_epoch(epoch: int) -> None:
+    data = small_data()
+    model = seeded(PTAModule, data)
+    actual = loss_of(model, data, epoch)
+    prepared = model.prepare(data.graph)
+    logits = model.net(prepared.x)
+    weights = torch.softmax(logits, 1) ** float(torch.log(torch.tensor(1 + epoch / 100)))
+    assert model.soft_labels is not None
+    expected = 0.07 * soft_cross_entropy(logits, model.soft_labels, weights.detach())
+    torch.testing.assert_close(actual, expected)
+
+
+def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> None:
+    data = small_data()
+    model = seeded(PTDModule, data)
+    loss = loss_of(model, data, 0)
+    logits = model.net(model.prepare(data.graph).x)
+    assert model.soft_labels is not None
+    target = (model.soft_labels * torch.softmax(logits, 1)).detach()
+    expected = -0.07 * (target * torch.log_softmax(logits, 1)).sum() / 3
+    torch.testing.assert_close(loss, expected)
+    for parameter in model.parameters():
+        (ours,) = torch.autograd.grad(loss, parameter, retain_graph=True)
+        (theirs,) = torch.autograd.grad(expected, parameter, retain_graph=True)
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_the_prediction_is_propagated(tmp_path: Path) -> None:
+    data = small_data()
+    model = seeded(PTSModule, data).eval()
+    prepared = model.prepare(data.graph)
+    prediction = model.predict_nodes(prepared)
+    assert prediction.logits is not None
+    dense, start = prepared.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
+    expected = propagate(dense, start, num_steps=7, alpha=0.15)
+    torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))
+
+
+def test_defaults_are_those_of_the_authors_but_for_the_rate_of_pts() -> None:
+    for method, loss_weight in ((PTSModule, 0.05), (PTDModule, 10.0), (PTAModule, 0.05)):
+        options = method(3, 2).hparams
+        assert (options["lr"], options["loss_weight"]) == (0.1, loss_weight)
+        assert (options["hidden_dim"], options["dropout"]) == (64, 0.0)
+        assert (options["weight_decay"], options["alpha"], options["num_steps"]) == (0.005, 0.1, 10)

@@ -1,0 +1,122 @@
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from pamt_lightning import Graph, MLPModule
+from pamt_lightning.studies.edges import bad_edge_metrics
+from tests.methods.helpers import small_data, small_model
+
+
+class Mask:
+    """A mask that gives each edge what a function of its ends says."""
+
+    mask = True
+    device = torch.device("cpu")
+
+    def __init__(self, similarity: Any) -> None:
+        self.similarity = similarity
+
+    def mask_similarity(self, graph: Graph) -> Tensor:
+        ends = graph.adjacency.to_dense().nonzero().tolist()  # in the order of the stored entries
+        return torch.tensor([float(self.similarity(i, j)) for i, j in ends])
+
+
+def brute_force(scores: Any, positive: set[Any], negative: set[Any]) -> float:
+    """Share of pairs (a bad edge, a good one) in which the bad one looks less alike."""
+    wins = [
+        1.0 if scores[bad] < scores[good] else 0.5 if scores[bad] == scores[good] else 0.0
+        for bad in positive
+        for good in negative
+    ]
+    return sum(wins) / len(wins)
+
+
+@pytest.mark.parametrize("layout", ["sparse", "dense"])
+def test_figures_are_those_of_all_pairs_of_edges(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pamt_lightning.functional.trust._ENTRIES_AT_ONCE", 40)
+    data = small_data(structure_noise=0.5, noise_seed=3)
+    graph = data.graph
+    model = small_model(data).eval()
+    x = graph.x.to_dense().double()
+    if layout == "dense":
+        object.__setattr__(graph, "x", graph.x.to_dense())
+    with torch.no_grad():
+        h = torch.softmax(model.net(graph.x), 1).double()
+    h = h / h.norm(dim=1, keepdim=True)
+    unit = x / x.norm(dim=1, keepdim=True).clamp(min=1e-300)
+    now, before = graph.adjacency.to_dense().numpy(), data.raw.adjacency.toarray()
+    y = graph.y.tolist()
+    there = {(i, j) for i in range(240) for j in range(i + 1, 240) if now[i, j]}
+    inside = {(i, j) for i, j in there if y[i] == y[j]}
+    planted = {edge for edge in there - inside if not before[edge]}
+    original = there - inside - planted
+    assert min(len(inside), len(planted), len(original)) > 50
+    expected = {
+        f"{name}_auc_{kind}": brute_force(similarity, positive, inside)
+        for name, similarity in (
+            ("mask", (h @ h.T).numpy()),
+            ("feature", (unit @ unit.T).numpy()),
+        )
+        for kind, positive in (("planted", planted), ("original", original))
+    }
+    got = bad_edge_metrics(model, data)
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
+        assert got[name] == pytest.approx(value, abs=1e-3), name  # last bits decide between equals
+
+
+def four_nodes() -> Any:
+    """0 and 1 against 2 and 3: 1-3 was there, 0-2 took the place of 0-1, 2-3 is inside."""
+    labels = [0, 0, 1, 1]
+    now, before = ([(0, 2), (1, 3), (2, 3)], [(0, 1), (1, 3), (2, 3)])
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], dtype=np.float32)
+    graph = Graph.from_scipy(sp.csr_array(x), adjacency(now), labels, ("a", "b"))
+    raw = SimpleNamespace(adjacency=adjacency(before))
+    return SimpleNamespace(graph=graph, raw=raw, graph_on=lambda device: graph)
+
+
+def adjacency(ends: list[tuple[int, int]]) -> Any:
+    full = np.zeros((4, 4), dtype=np.float32)
+    for i, j in ends:
+        full[i, j] = full[j, i] = 1.0
+    return sp.csr_array(full)
+
+
+def test_a_mask_that_knows_the_classes_finds_all() -> None:
+    data = four_nodes()
+    y = data.graph.y.tolist()
+    metrics = bad_edge_metrics(Mask(lambda i, j: y[i] == y[j]), data)
+    assert metrics["mask_auc_planted"] == metrics["mask_auc_original"] == 1.0
+    metrics = bad_edge_metrics(Mask(lambda i, j: y[i] != y[j]), data)
+    assert metrics["mask_auc_planted"] == metrics["mask_auc_original"] == 0.0
+
+
+def test_planted_edges_are_told_from_those_that_were_there() -> None:
+    by_edge = {(0, 2): 0.1, (2, 3): 0.5, (1, 3): 0.9}
+    metrics = bad_edge_metrics(Mask(lambda i, j: by_edge[min(i, j), max(i, j)]), four_nodes())
+    assert metrics["mask_auc_planted"] == 1.0
+    assert metrics["mask_auc_original"] == 0.0
+    # Cosines: 0-2 and 2-3 are at 45°, 1-3 at 90°.
+    assert metrics["feature_auc_planted"] == 0.5
+    assert metrics["feature_auc_original"] == 1.0
+
+
+def test_without_noise_nothing_is_planted() -> None:
+    data = small_data()
+    metrics = bad_edge_metrics(small_model(data), data)
+    assert set(metrics) == {"mask_auc_original", "feature_auc_original"}
+
+
+def test_there_are_none_without_a_mask_or_without_all_labels() -> None:
+    data = small_data()
+    assert bad_edge_metrics(MLPModule(60, 3), data) == {}
+    assert bad_edge_metrics(small_model(data, mask=False), data) == {}
+    data.graph.y[0] = -1
+    assert bad_edge_metrics(small_model(data), data) == {}
