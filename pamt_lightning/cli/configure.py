@@ -23,6 +23,7 @@ from pamt_lightning.training.config import (
     import_class,
 )
 from pamt_lightning.training.layers import Layer, Resolved, dataset_file, nested, resolve
+from pamt_lightning.training.quiet import silence_lightning
 from pamt_lightning.training.stopping import BestStopping
 
 AddOptions = Callable[[LightningArgumentParser], None]
@@ -68,6 +69,7 @@ class FitCLI(LightningCLI):
             "stopping": BestStopping,
             "trainer": pl.Trainer,
         }
+        silence_lightning()
         super().__init__(
             model_class=model_class,
             datamodule_class=GraphDataModule,

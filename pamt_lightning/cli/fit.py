@@ -27,12 +27,7 @@ def run_fit(args: Sequence[str]) -> int:
     resolved = choices.resolve(base)
 
     from pamt_lightning.cli.configure import Configurator, Request
-    from pamt_lightning.training.checkpoint import find_checkpoint
-    from pamt_lightning.training.report import print_run
-    from pamt_lightning.training.run import run, silence_lightning
-    from pamt_lightning.training.stopping import LAST
 
-    silence_lightning()
     configurator = Configurator("fit", DESCRIPTION, _add_options)
     if shows:
         configurator.cli(resolved.model.class_path).parser.print_help()
@@ -43,6 +38,12 @@ def run_fit(args: Sequence[str]) -> int:
     if choices.print_config:
         print(config.to_yaml(), end="")
         return 0
+
+    from pamt_lightning.training.checkpoint import find_checkpoint
+    from pamt_lightning.training.report import print_run
+    from pamt_lightning.training.run import run
+    from pamt_lightning.training.stopping import LAST
+
     result = run(
         config,
         folder=None if options.run_dir is None else Path(options.run_dir),
