@@ -1,13 +1,11 @@
-"""Published files to graphs: check the hash, parse, simplify, check the counts."""
+"""Published files to graphs: parse, simplify, check the counts."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,9 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from pamt_lightning.data.published.download import Located
-from pamt_lightning.data.published.hashing import check_hash
 from pamt_lightning.data.published.planetoid import read_planetoid, read_planetoid_citeseer
-from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.data.raw import RawGraph, largest_component, simple_graph
 from pamt_lightning.errors import DatasetIntegrityError
 
@@ -30,15 +27,12 @@ def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:
 
     Args:
         spec: The data set.
-        located: Its files, as found by `pamt_lightning.data.published.download.locate`.
+        located: Its files with checked hashes, see `pamt_lightning.data.published.download.locate`.
 
     Raises:
-        DatasetIntegrityError: A file is not the published one, or a count is not the card's.
+        DatasetIntegrityError: A file cannot be parsed, or a count is not that of the registry.
     """
-    files = located.variant.files
-    # The bytes that are hashed are the bytes that are parsed: the file is not opened twice.
-    content = {file.filename: _read_checked(file, located.paths[file.filename]) for file in files}
-    raw = _READERS[located.variant.reader](content)
+    raw = _READERS[located.variant.reader](located.content)
     raw = largest_component(replace(raw, adjacency=simple_graph(raw.adjacency)))
     raw.adjacency.sort_indices()
     features = cast("sp.csr_array", raw.features).astype(np.float32)  # every reader gives CSR
@@ -49,7 +43,7 @@ def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:
         features=features,
         node_ids=_stripped(raw.node_ids),
         class_names=names,
-        hashes=dict(located.hashes),
+        hashes=located.hashes,
     )
     _check_counts(spec, raw, features)
     return raw
@@ -90,13 +84,6 @@ _READERS: Mapping[str, Callable[[Mapping[str, bytes]], RawGraph]] = {
 }
 
 
-def _read_checked(file: RemoteFile, path: Path) -> bytes:
-    data = path.read_bytes()
-    got = hashlib.sha256(data).hexdigest()
-    check_hash(file, path, got, "It changed since it was found; delete it and fetch it anew.")
-    return data
-
-
 def _csr(archive: Mapping[str, Any], prefix: str) -> sp.csr_array:
     data, indices, indptr = (archive[prefix + key] for key in ("data", "indices", "indptr"))
     matrix = sp.csr_array((data, indices, indptr), shape=tuple(archive[f"{prefix}shape"]))
@@ -105,7 +92,7 @@ def _csr(archive: Mapping[str, Any], prefix: str) -> sp.csr_array:
 
 
 def _optional(archive: Mapping[str, Any], key: str) -> npt.NDArray[Any] | None:
-    """A member that one can do without; None if it is absent or could only be had by unpickling."""
+    """An optional array; None if it is absent or stored as a pickle."""
     try:
         return np.asarray(archive[key])
     except (KeyError, ValueError):
@@ -113,7 +100,7 @@ def _optional(archive: Mapping[str, Any], key: str) -> npt.NDArray[Any] | None:
 
 
 def _stripped(names: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Names without the blanks and line ends around them, in a type as short as the longest."""
+    """Names without surrounding white space."""
     if names.dtype.kind != "U":
         return names
     return np.array([name.strip() for name in names.tolist()])
@@ -134,5 +121,5 @@ def _check_counts(spec: DatasetSpec, raw: RawGraph, features: sp.csr_array) -> N
     ]
     if wrong:
         raise DatasetIntegrityError(
-            f"Data set `{spec.name}` does not match its card: {'; '.join(wrong)}."
+            f"Data set `{spec.name}` does not match the registry: {'; '.join(wrong)}."
         )
