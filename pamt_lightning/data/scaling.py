@@ -46,8 +46,9 @@ class Scaling:
         kind = scaling_kind(features, kind)
         if kind != "standard":
             return cls(kind)
-        std = features.std(axis=0, dtype=np.float64)
-        return cls(kind, features.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
+        dense = np.asarray(features)
+        std = dense.std(axis=0, dtype=np.float64)
+        return cls(kind, dense.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
 
     def apply(self, features: Features) -> Features:
         """The scaled attributes."""

@@ -103,10 +103,12 @@ class BlockModel:
         self.class_names = tuple(f"class_{number}" for number in range(num_classes))
         sizes = np.bincount(self.labels)
         self.num_inside, self.num_across = _numbers_of_edges(options, sizes)
-        # All nodes lie on a line, class by class, each as wide as its weight: a uniform point on the
-        # stretch of a class hits its nodes in proportion to their weights.
+        # All nodes lie on a line, class by class, each as wide as its weight: a uniform point on
+        # the stretch of a class hits its nodes in proportion to their weights.
         weights = (1.0 - self.random.random(num_nodes)) ** (-1.0 / (options.degree_exponent - 1.0))
-        np.minimum(weights, math.sqrt(num_nodes), out=weights)  # else one node could take most edges
+        np.minimum(
+            weights, math.sqrt(num_nodes), out=weights
+        )  # else one node could take most edges
         self._by_class = np.argsort(self.labels, kind="stable")
         self._ends = np.cumsum(weights[self._by_class])
         self._last = np.cumsum(sizes) - 1

