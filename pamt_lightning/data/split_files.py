@@ -69,7 +69,7 @@ def given_split(
             f"{source}: the node {node_ids[node].item()!r} is listed {times[node]} times (in "
             f"{parts}; {np.count_nonzero(times > 1)} such node(s)). List each node once."
         )
-    return Split(given["train"], given["val"], given["test"], num_nodes=len(labels))
+    return Split(given["train"], given["val"], given["test"])
 
 
 def _read_parts(path: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:

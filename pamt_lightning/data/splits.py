@@ -38,13 +38,12 @@ _MAX_SEED = 2**32 - 1  # of numpy.random.RandomState
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Node positions by part; parts share no node, and the order within a part has no meaning.
+    """Node positions by part; parts share no node (`Graph.with_split` checks it).
 
     Attributes:
         train: Nodes whose labels are learned from.
         val: Nodes whose labels stop the training and choose the best state.
         test: Nodes on which the best state is scored; may be empty.
-        num_nodes: Number of nodes n of the graph.
         rest: Held-out nodes of the split `ppnp`: may be seen before testing, but are in no part
             above. With a validation seed the test is made on these.
     """
@@ -52,32 +51,7 @@ class Split:
     train: IntArray
     val: IntArray
     test: IntArray
-    num_nodes: int
     rest: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-    def __post_init__(self) -> None:
-        parts = {"train": self.train, "val": self.val, "test": self.test, "rest": self.rest}
-        for name, index in parts.items():
-            if index.ndim != 1 or index.dtype != np.int64:
-                raise InputError(
-                    f"`{name}` must be a one-dimensional int64 array, got {index.dtype} "
-                    f"of shape {index.shape}."
-                )
-            if len(index) and (index.min() < 0 or index.max() >= self.num_nodes):
-                raise InputError(
-                    f"`{name}` must hold node positions from 0 to {self.num_nodes - 1}, got "
-                    f"values from {index.min()} to {index.max()}."
-                )
-            if name in ("train", "val") and len(index) == 0:
-                raise InputError(f"`{name}` must hold at least one node, got none.")
-        times_used = np.bincount(np.concatenate([*parts.values()]), minlength=self.num_nodes)
-        if times_used.max() > 1:
-            node = int(times_used.argmax())
-            where = [name for name, index in parts.items() if node in index]
-            raise InputError(
-                "The parts of a split must not share nodes and name each node once, got node "
-                f"{node} {times_used[node]} times (in {' and '.join(where)})."
-            )
 
 
 def resolve_split_seed(seed: int | str) -> int:
@@ -154,13 +128,7 @@ def ppnp_split(
     candidates = _exclude(known, train)
     _check_count("num_val", num_val, len(candidates), "the known nodes not used for training")
     val = random.choice(candidates, num_val, replace=False)
-    return Split(
-        train=train,
-        val=val,
-        test=_exclude(all_nodes, known),
-        num_nodes=num_nodes,
-        rest=_exclude(candidates, val),
-    )
+    return Split(train, val, test=_exclude(all_nodes, known), rest=_exclude(candidates, val))
 
 
 def random_split(
@@ -223,12 +191,7 @@ def random_split(
             f"`val` and `test` ask for {num_val} and {num_test} nodes, but training leaves only "
             f"{len(others)} of {len(labelled)} labelled nodes. Lower `val`, `test` or `train`."
         )
-    return Split(
-        train=trained,
-        val=others[:num_val],
-        test=others[num_val : num_val + num_test],
-        num_nodes=len(labels),
-    )
+    return Split(trained, others[:num_val], others[num_val : num_val + num_test])
 
 
 @dataclass(frozen=True)

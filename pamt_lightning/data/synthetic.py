@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,17 +51,28 @@ class SyntheticOptions:
     seed: int = 0
 
 
-def synthetic_graph(**options: Any) -> RawGraph:
+def synthetic_graph(
+    num_nodes: int = SyntheticOptions.num_nodes,
+    num_classes: int = SyntheticOptions.num_classes,
+    num_features: int = SyntheticOptions.num_features,
+    average_degree: float = SyntheticOptions.average_degree,
+    homophily: float = SyntheticOptions.homophily,
+    feature_signal: float = SyntheticOptions.feature_signal,
+    degree_exponent: float = SyntheticOptions.degree_exponent,
+    words_per_node: float = SyntheticOptions.words_per_node,
+    seed: int = SyntheticOptions.seed,
+) -> RawGraph:
     """Draw a graph whose edges and features both reveal the classes, as strongly as asked.
 
-    Args:
-        options: Arguments of `SyntheticOptions`.
+    The arguments are those of `SyntheticOptions`.
 
     Raises:
         InputError: An argument is out of its range, or so many edges do not fit into the classes.
     """
-    model = BlockModel(SyntheticOptions(**options))
-    random, num_nodes = model.random, model.options.num_nodes
+    sizes = (num_nodes, num_classes, num_features, average_degree)
+    strengths = (homophily, feature_signal, degree_exponent, words_per_node)
+    model = BlockModel(SyntheticOptions(*sizes, *strengths, seed))
+    random = model.random
     inside = _draw_distinct(random, model.draw_inside, model.num_inside, num_nodes)
     across = _draw_distinct(random, model.draw_across, model.num_across, num_nodes)
     edges = np.concatenate([inside, across])

@@ -19,9 +19,10 @@ directions of edges are ignored. Other keys are not read. Nothing is ever unpick
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,13 +57,20 @@ _KIND_NAMES = {
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npz(path: Path) -> RawGraph:
+def read_npz(
+    path: str | Path, data: bytes | None = None, ignored: Collection[str] = ()
+) -> RawGraph:
     """Read the graph in an ``.npz`` file; the caller adds the file's hash.
+
+    Args:
+        path: The file.
+        data: Its bytes, if they have been read already.
+        ignored: Keys that are treated as absent.
 
     Raises:
         InputError: The file has a defect; the message names the file and the key.
     """
-    with NpzArchive.open(path) as archive:
+    with NpzArchive.open(path, data, ignored) as archive:
         features = _features(archive)
         num_nodes = int(features.shape[0])
         labels, class_names = _labels(archive, num_nodes)
@@ -84,17 +92,21 @@ class NpzArchive:
         keys: Names of its arrays.
     """
 
-    def __init__(self, path: Path, file: np.lib.npyio.NpzFile) -> None:
+    def __init__(
+        self, path: str | Path, file: np.lib.npyio.NpzFile, ignored: Collection[str] = ()
+    ) -> None:
         self.path = path
-        self.keys = tuple(file.files)
+        self.keys = tuple(key for key in file.files if key not in ignored)
         self._file = file
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path) -> Iterator[NpzArchive]:
-        """Open a file for the duration of a ``with`` block."""
+    def open(
+        cls, path: str | Path, data: bytes | None = None, ignored: Collection[str] = ()
+    ) -> Iterator[NpzArchive]:
+        """Open a file for the duration of a ``with`` block; arguments as in `read_npz`."""
         try:
-            file = np.load(path, allow_pickle=False)
+            file = np.load(path if data is None else io.BytesIO(data), allow_pickle=False)
         except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"{path}: this is not a readable .npz file ({error}). Write it again with "
@@ -106,7 +118,7 @@ class NpzArchive:
                 "numpy.savez_compressed(path, key=array, ...)."
             )
         with file:
-            yield cls(path, file)
+            yield cls(path, file, ignored)
 
     def __contains__(self, key: str) -> bool:
         return key in self.keys
