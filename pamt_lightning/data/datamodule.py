@@ -22,11 +22,16 @@ from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DatasetSpec, get_spec
 from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.scaling import ScaleName, Scaling, column_order
-from pamt_lightning.data.split_choice import SplitSizes, count_or_share, given_split
-from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
-from pamt_lightning.data.store.reader import is_store
-from pamt_lightning.data.synthetic import synthetic_graph
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.split_files import given_split
+from pamt_lightning.data.splits import (
+    VALIDATION_SEEDS,
+    Split,
+    SplitSizes,
+    count_or_share,
+    resolve_split_seed,
+)
+from pamt_lightning.data.store.format import is_store
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 
