@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pamt_lightning.errors import InputError
-from pamt_lightning.spelling import did_you_mean
+from pamt_lightning.errors import InputError, did_you_mean
 
 _PPNP = "https://raw.githubusercontent.com/gasteigerjo/ppnp/master/ppnp/data"
 _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
