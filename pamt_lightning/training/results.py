@@ -79,8 +79,9 @@ def result_record(
 
 def _chosen_inference(model: NodeClassificationModule) -> str | None:
     """What ``inference="auto"`` has chosen; none where there is no choice."""
-    is_auto = isinstance(model, PAMTModule) and model.inference == "auto"
-    return model.chosen if is_auto else None
+    if isinstance(model, PAMTModule) and model.inference == "auto":
+        return model.chosen
+    return None
 
 
 def environment() -> dict[str, str | int]:
