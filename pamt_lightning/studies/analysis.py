@@ -1,10 +1,10 @@
-"""What the runs of a study come to, cell by cell: the one source of tables, figures and reports."""
+"""The results of a study, cell by cell: computed once, shown by all tables and figures."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome, Value, by_split
@@ -17,23 +17,25 @@ METRIC = "test_acc"
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one cell.
+    """The result of one cell.
 
     Attributes:
         cell: The cell.
+        runs: Its runs, finished or failed.
         summary: The metric over the splits.
         comparison: The metric minus that of the reference on the same splits; none for the
             reference itself, and if the study does not run it.
-        splits_asked: Number of splits that the study asks for.
-        runs_asked: Number of runs that the study asks for.
+        splits_asked: Number of splits in the study.
+        runs_asked: Number of runs in the study.
         finished: Number of runs that have the metric.
-        failed: Number of runs that ended in an error.
-        blank: Number of runs that were finished, but without a finite value of the metric.
-        errors: What went wrong, and how often.
-        other_code: Number of runs that another version of the code computed.
+        failed: Number of runs that ended with an error.
+        blank: Number of runs that finished without a finite value of the metric.
+        errors: The errors, and how often each occurred.
+        other_version: Number of runs computed under another results version.
     """
 
     cell: Cell
+    runs: tuple[Outcome, ...]
     summary: Summary
     comparison: Comparison | None
     splits_asked: int
@@ -42,14 +44,14 @@ class Result:
     failed: int
     blank: int
     errors: tuple[tuple[str, int], ...]
-    other_code: int = 0
+    other_version: int = 0
 
     @property
     def gap(self) -> str:
-        """What is not as the study asks, in a few words; empty if all is."""
+        """How the runs differ from those of the study, in a few words; empty if complete."""
         if not self.finished:
             parts = [f"failed ({self.failed})"] if self.failed else []
-            parts += [f"without a figure ({self.blank})"] if self.blank else []
+            parts += [f"no finite value ({self.blank})"] if self.blank else []
             return ", ".join(parts) or "not run"
         parts = []
         if self.summary.count != self.splits_asked:
@@ -57,8 +59,8 @@ class Result:
         if self.finished != self.runs_asked and self.runs_asked != self.splits_asked:
             parts.append(f"{self.finished} of {self.runs_asked} runs")
         parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.blank} without a figure"] if self.blank else []
-        parts += [f"{self.other_code} by other code"] if self.other_code else []
+        parts += [f"{self.blank} without a finite value"] if self.blank else []
+        parts += [f"{self.other_version} of another version"] if self.other_version else []
         return ", ".join(parts)
 
 
@@ -68,27 +70,34 @@ class Analysis:
 
     Attributes:
         study: The study.
-        outcomes: The runs that count for it.
+        outcomes: All its runs, also those that count for no cell.
         metric: The metric that is compared.
-        results: One result for each cell of the study, in its order.
-        foreign: Number of runs that count for no cell of the study.
+        results: The result of each cell, in the order of the study.
+        further: The same results compared with each of the study's further references.
     """
 
     study: Study
     outcomes: tuple[Outcome, ...]
     metric: str
     results: dict[Cell, Result]
-    foreign: int
+    further: tuple[Analysis, ...] = ()
 
     @property
     def on_test_nodes(self) -> bool:
-        """Whether the runs were scored on test nodes, and not on known ones to choose on."""
-        return all(run.tested_on == TEST_NODES for run in self.outcomes)
+        """Whether the runs were scored on test nodes, not on held-out nodes to choose on."""
+        return all(
+            run.tested_on == TEST_NODES for result in self.results.values() for run in result.runs
+        )
 
     @property
     def beside_paper(self) -> bool:
-        """Whether the paper's figures are of the same kind."""
+        """Whether the results can stand beside the accuracies of the paper."""
         return self.metric == METRIC and self.on_test_nodes
+
+    @property
+    def num_foreign(self) -> int:
+        """Number of runs that count for no cell of the study."""
+        return len(self.outcomes) - sum(len(result.runs) for result in self.results.values())
 
     def result(
         self, dataset: str, method: str, option: str | None = None, value: Value = None
@@ -97,9 +106,9 @@ class Analysis:
         return self.results[Cell(dataset, method, option, value)]
 
     def shows_best(self, result: Result) -> bool:
-        """Whether a result may be set in bold.
+        """Whether a result is set in bold.
 
-        A method may if it was shown to be better than the reference, and the reference may if it
+        A method is if it was shown to be better than the reference, and the reference is if it
         was shown to be better than all others of its column. A larger mean alone is no reason.
         """
         if result.cell.method != self.study.reference:
@@ -113,24 +122,75 @@ class Analysis:
 
 
 def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> Analysis:
-    """Summarise each cell of a study and compare it with the reference.
+    """Summarise each cell of a study and compare it with the references.
 
     Holm's correction counts all comparisons of one table: all data sets together without sweeps,
     one data set and one swept option with them.
 
     Args:
         study: The study.
-        outcomes: Its runs; those of other cells are counted, no more.
+        outcomes: Its runs; those of other cells are only counted.
         metric: Name of the metric, a share in [0, 1]; the larger, the better.
     """
-    by_cell: dict[Cell, list[Outcome]] = {cell: [] for cell in study.cells()}
+    runs: dict[Cell, list[Outcome]] = {cell: [] for cell in study.cells()}
     for outcome in outcomes:
-        if outcome.cell in by_cell:
-            by_cell[outcome.cell].append(outcome)
-    figures = {cell: splits_of(runs, cell, metric) for cell, runs in by_cell.items()}
+        if outcome.cell in runs:
+            runs[outcome.cell].append(outcome)
+    figures = {cell: finite_by_split(found, cell, metric) for cell, found in runs.items()}
+    results = {
+        cell: _result(study, cell, found, metric, figures[cell]) for cell, found in runs.items()
+    }
+    analysis = Analysis(study, tuple(outcomes), metric, results)
+    others = [
+        replace(study, reference=method, further_references=())
+        for method in study.further_references
+        if method in study.methods
+    ]
+    return replace(
+        _compared(analysis, study, figures),
+        further=tuple(_compared(analysis, other, figures) for other in others),
+    )
 
-    families: dict[tuple[str, str] | None, dict[Cell, dict[str, float]]] = {}
-    references: dict[Cell, dict[str, float]] = {}
+
+def finite_by_split(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[str, float]:
+    """A metric of one cell for each split, without the runs in which it is not finite."""
+    return by_split([run for run in runs if _has(run, metric)], cell, metric)
+
+
+def _has(run: Outcome, metric: str) -> bool:
+    return run.error is None and math.isfinite(run.metrics.get(metric, math.nan))
+
+
+def _result(
+    study: Study, cell: Cell, runs: Sequence[Outcome], metric: str, figures: Mapping[str, float]
+) -> Result:
+    """The result of a cell, not yet compared."""
+    # A run that failed and was then repeated is not missing.
+    done = {(run.split_seed, run.init_seed) for run in runs if _has(run, metric)}
+    left = [run for run in runs if (run.split_seed, run.init_seed) not in done]
+    failed = {(run.split_seed, run.init_seed): run.error for run in left if run.error is not None}
+    blank = {(run.split_seed, run.init_seed) for run in left} - set(failed)
+    return Result(
+        cell=cell,
+        runs=tuple(runs),
+        summary=summarize(figures.values()),
+        comparison=None,
+        splits_asked=len(study.splits),
+        runs_asked=len(study.splits) * len(study.inits),
+        finished=len(done),
+        failed=len(failed),
+        blank=len(blank),
+        errors=tuple(Counter(error for error in failed.values() if error).most_common()),
+        other_version=sum(run.other_version for run in runs if _has(run, metric)),
+    )
+
+
+def _compared(
+    analysis: Analysis, study: Study, figures: Mapping[Cell, Mapping[str, float]]
+) -> Analysis:
+    """The analysis with each cell compared with the reference of ``study``."""
+    families: dict[tuple[str, str] | None, dict[Cell, Mapping[str, float]]] = {}
+    references: dict[Cell, Mapping[str, float]] = {}
     for cell, found in figures.items():
         reference = study.reference_of(cell)
         if cell != reference and reference in figures:
@@ -140,60 +200,8 @@ def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> 
     comparisons: dict[Cell, Comparison] = {}
     for family in families.values():
         comparisons |= compare_all(family, references, level=LEVEL)
-
     results = {
-        cell: _result(study, cell, runs, metric, figures[cell], comparisons.get(cell))
-        for cell, runs in by_cell.items()
+        cell: replace(result, comparison=comparisons.get(cell))
+        for cell, result in analysis.results.items()
     }
-    counted = tuple(outcome for outcome in outcomes if outcome.cell in by_cell)
-    return Analysis(study, counted, metric, results, len(outcomes) - len(counted))
-
-
-def further(analysis: Analysis) -> list[Analysis]:
-    """The same study compared with each of its further references."""
-    study = analysis.study
-    return [
-        analyse(
-            replace(study, reference=method, further_references=()),
-            analysis.outcomes,
-            analysis.metric,
-        )
-        for method in study.further_references
-        if method in study.methods
-    ]
-
-
-def splits_of(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[str, float]:
-    """A metric of one cell for each split, without the runs in which it is not a finite number."""
-    return by_split([run for run in runs if _has(run, metric)], cell, metric)
-
-
-def _has(run: Outcome, metric: str) -> bool:
-    return run.error is None and math.isfinite(run.metrics.get(metric, math.nan))
-
-
-def _result(
-    study: Study,
-    cell: Cell,
-    runs: Sequence[Outcome],
-    metric: str,
-    figures: dict[str, float],
-    comparison: Comparison | None,
-) -> Result:
-    # A run that failed and was then done again is not missing.
-    done = {(run.split_seed, run.init_seed) for run in runs if _has(run, metric)}
-    left = [run for run in runs if (run.split_seed, run.init_seed) not in done]
-    failed = {(run.split_seed, run.init_seed): run.error for run in left if run.error is not None}
-    blank = {(run.split_seed, run.init_seed) for run in left} - set(failed)
-    return Result(
-        cell=cell,
-        summary=summarize(figures.values()),
-        comparison=comparison,
-        splits_asked=len(study.splits),
-        runs_asked=len(study.splits) * len(study.inits),
-        finished=len(done),
-        failed=len(failed),
-        blank=len(blank),
-        errors=tuple(Counter(error for error in failed.values() if error).most_common()),
-        other_code=sum(run.other_code for run in runs if _has(run, metric)),
-    )
+    return replace(analysis, study=study, results=results)

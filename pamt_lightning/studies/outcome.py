@@ -1,4 +1,4 @@
-"""What one run of a study came to, as tables, plots and statistics see it."""
+"""The result of one run of a study, as tables, figures and statistics see it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Cell(NamedTuple):
     Attributes:
         dataset: Name of the data set.
         method: Name of the method.
-        option: The option that was swept, such as ``data.structure_noise``; none outside a sweep.
+        option: The swept option, such as ``data.structure_noise``; none outside a sweep.
         value: Its value.
     """
 
@@ -28,18 +28,18 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run.
+    """The result of one run.
 
     Attributes:
-        run_id: Hash of its configuration, data and code.
-        cell: What it counts for.
+        run_id: Hash of its configuration, data and results version.
+        cell: The cell it counts for.
         split_seed: The split, by number or by the name of a published seed.
         init_seed: The initialisation.
-        metrics: Its figures by name, accuracies as shares in [0, 1]; empty if it failed.
-        error: What went wrong; none if it was finished.
-        tested_on: What its test accuracy was taken on; other nodes with validation seeds.
-        chosen: What a method that chooses its prediction by itself has chosen; none of others.
-        other_code: Whether another version of the code computed it.
+        metrics: Its metrics by name, accuracies as shares in [0, 1]; empty if it failed.
+        error: Why it failed; none if it finished.
+        tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
+        chosen: The inference that the method chose by itself; none for other methods.
+        other_version: Whether it was computed under another results version.
     """
 
     run_id: str
@@ -50,11 +50,11 @@ class Outcome:
     error: str | None = None
     tested_on: str = TEST_NODES
     chosen: str | None = None
-    other_code: bool = False
+    other_version: bool = False
 
 
 def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:
-    """A figure of one cell for each split, averaged over its initialisations.
+    """A metric of one cell for each split, averaged over its initialisations.
 
     The split is the unit that is drawn at random; initialisations of one split are not independent
     of each other, so they count as one.

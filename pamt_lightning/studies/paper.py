@@ -1,4 +1,4 @@
-"""What the paper reports, to stand beside what was measured.
+"""The accuracies that the paper reports, to stand beside the measured ones.
 
 Source: Chen, Li, He and He, *Propagation with Adaptive Mask then Training for Node Classification
 on Attributed Networks*: Table 3 (all models) and, for PAMT_0 and PAMT_1, Table 5 (ablation).

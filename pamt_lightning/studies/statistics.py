@@ -1,4 +1,4 @@
-"""How sure the figures of a study are: intervals, paired tests over splits, ranks.
+"""Statistics of a study: bootstrap intervals, paired tests over splits, AUC.
 
 The split is the unit that is drawn at random, so everything here is counted in splits.
 """
@@ -19,16 +19,16 @@ from pamt_lightning.errors import InputError
 K = TypeVar("K", bound=Hashable)
 Verdict = Literal["better", "worse", "tie", "too few", "unknown"]
 
-# 0.83 - 0.82 and 0.82 - 0.81 are one difference, though not in binary, and accuracies are float32:
-# ranks must see them as one. Far above the error of float32, far below one node in a million.
+# 0.83 - 0.82 and 0.82 - 0.81 must tie, though they differ in binary and accuracies are float32:
+# far above the rounding of float32, far below one node in a million.
 _SAME = 2e-7
-# Probabilities of n coins are multiples of 2⁻ⁿ: up to here, float64 adds them without any error.
+# Probabilities of n coins are multiples of 2⁻ⁿ: up to here, float64 adds them exactly.
 _MAX_EXACT = 50
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A figure over the splits; nan where there are too few of them.
+    """A metric over the splits; nan where there are too few of them.
 
     Attributes:
         count: Number of splits.
@@ -47,7 +47,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method against another on the same splits; all figures nan for fewer than two of them.
+    """One method against another on the same splits; all numbers nan for fewer than two of them.
 
     Attributes:
         count: Number of splits that both have.
@@ -59,8 +59,8 @@ class Comparison:
         effect: Matched-pairs rank-biserial correlation: 1 if ours wins all splits, -1
             if it loses all; splits without a difference draw it towards 0.
         verdict: ``better`` or ``worse`` if the adjusted p-value is below the level. ``tie``: no
-            difference was shown, which does not mean that there is none. ``too few``: not even
-            if one side had won all splits would the p-value be below the level.
+            difference was shown, which does not mean that there is none. ``too few``: the p-value
+            could not be below the level even if one side won all splits.
             ``unknown``: no common splits.
     """
 
@@ -75,28 +75,27 @@ class Comparison:
 
 
 def summarize(
-    values: Iterable[float], *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+    values: Iterable[float], *, confidence: float = 0.95, resamples: int = 10_000
 ) -> Summary:
-    """Mean, spread, and the percentile bootstrap interval of the mean.
+    """Mean, standard deviation, and the percentile bootstrap interval of the mean.
 
-    Of few splits the interval is too narrow: with ten, 95 % intervals hold the true mean in about
+    The interval of few splits is too narrow: with ten, 95 % intervals hold the true mean in about
     89 % of cases (see the tests).
 
     Args:
-        values: One figure for each split, in any order: the order changes nothing.
+        values: One value for each split; their order does not matter.
         confidence: Share of the resampled means that the interval holds, between 0 and 1.
         resamples: How many resamples to draw; rounded up to an even number.
-        seed: Seed of the interval's own random numbers.
 
     Raises:
-        InputError: A figure is not a finite number, or an option is out of range.
+        InputError: A value is not a finite number, or the confidence is out of range.
     """
-    figures = np.sort(_figures(dict(enumerate(values)), "values"))
-    low, high = _interval(figures, confidence, resamples, seed)
+    checked = np.sort(_finite(dict(enumerate(values)), "values"))
+    low, high = _interval(checked, confidence, resamples)
     return Summary(
-        count=len(figures),
-        mean=float(figures.mean()) if len(figures) else math.nan,
-        std=float(figures.std(ddof=1)) if len(figures) > 1 else math.nan,
+        count=len(checked),
+        mean=float(checked.mean()) if len(checked) else math.nan,
+        std=float(checked.std(ddof=1)) if len(checked) > 1 else math.nan,
         low=low,
         high=high,
     )
@@ -112,22 +111,23 @@ def compare(
     p-value is exact, ties included, for up to 50 splits that differ.
 
     Args:
-        ours: A figure by split; the larger, the better.
-        reference: The same of the other method; splits that only one has are left out.
+        ours: A metric by split; the larger, the better.
+        reference: The same for the other method; splits that only one has are left out.
         level: The p-value below which a difference counts as shown; the interval holds 1 - level.
 
     Raises:
-        InputError: A figure of a common split is not a finite number, or the level is no share.
+        InputError: A value of a common split is not a finite number, or the level is not between
+            0 and 1.
     """
     _check_share(level, "level")
     common = [split for split in ours if split in reference]
-    our_figures = _figures({split: ours[split] for split in common}, "ours")
-    their_figures = _figures({split: reference[split] for split in common}, "reference")
+    our_values = _finite({split: ours[split] for split in common}, "ours")
+    their_values = _finite({split: reference[split] for split in common}, "reference")
     if len(common) < 2:
         nan = math.nan
         verdict: Verdict = "too few" if common else "unknown"
         return Comparison(len(common), nan, nan, nan, nan, nan, nan, verdict)
-    raw = np.sort(our_figures - their_figures)
+    raw = np.sort(our_values - their_values)
     low, high = _interval(raw, 1 - level)
     differences = _snapped(raw)
     ranks = rankdata(np.abs(differences))
@@ -141,7 +141,7 @@ def compare(
         p_value=p_value,
         p_adjusted=p_value,
         effect=effect,
-        # Methods that agree on most of enough splits are a tie: it is not for want of splits.
+        # Methods that agree on most of enough splits are a tie, not a lack of splits.
         verdict="too few" if 2 * 0.5 ** len(common) >= level else _decide(p_value, effect, level),
     )
 
@@ -155,11 +155,11 @@ def compare_all(
     """Run `compare` for each key of ``ours`` and correct for the number of comparisons (`holm`).
 
     Comparisons with too few splits count in the family, those without a p-value do not. Splits are
-    also too few if in a family of this size no number of wins could have been shown: a difference
-    of ten points on seven splits is no tie.
+    also too few if a family of this size could not show even a win on all of them: a difference of
+    ten points on seven splits is not a tie.
 
     Args:
-        ours: Figures by split, for each comparison of the family.
+        ours: A metric by split, for each comparison of the family.
         references: What each is compared with; further keys are ignored.
         level: As in `compare`, of adjusted p-values; the intervals are not corrected.
 
@@ -168,7 +168,7 @@ def compare_all(
     """
     if missing := [key for key in ours if key not in references]:
         raise InputError(f"`references` must have every key of `ours`, got none for {missing}.")
-    found = {key: compare(figures, references[key], level=level) for key, figures in ours.items()}
+    found = {key: compare(values, references[key], level=level) for key, values in ours.items()}
     adjusted = holm([one.p_value for one in found.values()])
     size = sum(not math.isnan(one.p_value) for one in found.values())
     for (key, one), p_value in zip([*found.items()], adjusted, strict=True):
@@ -204,7 +204,7 @@ def auc(scores: ArrayLike, is_positive: ArrayLike) -> float:
     """Area under the ROC curve: how often a positive scores above a negative; ties count half.
 
     Args:
-        scores: ``[n]`` numbers; the higher, the surer that it is a positive.
+        scores: ``[n]`` numbers; the higher, the more likely a positive.
         is_positive: ``[n]`` booleans.
 
     Returns:
@@ -230,14 +230,14 @@ def auc(scores: ArrayLike, is_positive: ArrayLike) -> float:
 
 
 def _decide(p_value: float, effect: float, level: float) -> Verdict:
-    """The verdict on enough splits; the side is the one the ranks tested, not that of the mean."""
+    """The verdict on enough splits; the side is that of the tested ranks, not of the mean."""
     if not p_value < level:
         return "tie"
     return "better" if effect > 0 else "worse"
 
 
 def _snapped(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The differences, with those of one size but for rounding made equal, or zero."""
+    """The differences, with sizes that differ only by rounding made equal, or zero."""
     size = np.abs(differences)
     order = np.argsort(size, kind="stable")
     is_new = np.diff(size[order], prepend=0.0) > _SAME
@@ -248,19 +248,19 @@ def _snapped(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _interval(
-    figures: NDArray[np.float64], confidence: float, resamples: int = 10_000, seed: int = 0
+    values: NDArray[np.float64], confidence: float, resamples: int = 10_000
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of sorted figures; nan for fewer than two."""
+    """Percentile bootstrap interval of the mean of sorted values; nan for fewer than two.
+
+    Not `scipy.stats.bootstrap`, whose interval of -values is not the mirrored interval: each draw
+    here comes with its mirror image, so that swapping two methods swaps the ends.
+    """
     _check_share(confidence, "confidence")
-    for name, value, least in (("resamples", resamples, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
-    count = len(figures)
+    count = len(values)
     if count < 2:
         return math.nan, math.nan
-    drawn = np.random.default_rng(seed).integers(count, size=((resamples + 1) // 2, count))
-    # Each draw comes with its mirror image, so that -figures gives the mirrored interval.
-    means = figures[np.concatenate([drawn, count - 1 - drawn])].mean(axis=1)
+    drawn = np.random.default_rng(0).integers(count, size=((resamples + 1) // 2, count))
+    means = values[np.concatenate([drawn, count - 1 - drawn])].mean(axis=1)
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
@@ -268,9 +268,9 @@ def _interval(
 def _signed_rank_p(differences: NDArray[np.float64], ranks: NDArray[np.float64]) -> float:
     """Two-sided p-value of the sum of ranks of the positive differences; 1 if all are zero.
 
-    If neither is better, each difference that is not zero has a fair coin for its sign. With so
-    few splits all sums of the coins' ranks can be counted; the normal approximation of tied ranks
-    would call five splits significant.
+    Under the null hypothesis the sign of each nonzero difference is a fair coin. SciPy's exact
+    test allows no ties, and its normal approximation calls five equal differences significant, so
+    the distribution of the rank sum is counted here for up to 50 of them.
     """
     differs = differences != 0
     if not differs.any():
@@ -292,10 +292,10 @@ def _check_share(value: float, name: str) -> None:
         raise InputError(f"`{name}` must be a number between 0 and 1, got {value!r}.")
 
 
-def _figures(figures: Mapping[Any, float], name: str) -> NDArray[np.float64]:
+def _finite(values: Mapping[Any, float], name: str) -> NDArray[np.float64]:
     """The values as an array, after a check that each is a finite number."""
-    for key, value in figures.items():
+    for key, value in values.items():
         is_number = isinstance(value, int | float | np.integer | np.floating)
         if isinstance(value, bool) or not (is_number and math.isfinite(value)):
             raise InputError(f"`{name}` must be finite numbers, got {value!r} for {key!r}.")
-    return np.array([*figures.values()], dtype=np.float64)
+    return np.array([*values.values()], dtype=np.float64)
