@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pamt_lightning.errors import InputError
@@ -64,8 +63,6 @@ class Finished:
 class Executor(ABC):
     """Computes jobs elsewhere; its owner submits them and collects what becomes of them.
 
-    An engine for a cluster implements these methods and sets ``slots``.
-
     Attributes:
         slots: How many jobs may be submitted and not finished at a time.
     """
@@ -87,17 +84,6 @@ class Executor(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop everything at once; unfinished jobs are lost."""
-
-    def __enter__(self) -> Executor:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def perform(work: Work, payload: Payload) -> dict[str, Any]:

@@ -85,6 +85,11 @@ class Runner:
 
     def __init__(self, results: Results, executor: Executor, quiet: bool = False) -> None:
         self.results, self.executor, self.quiet = results, executor, quiet
+        self._queue: deque[Run] = deque()
+        self._busy: dict[str, tuple[Run, Claim]] = {}
+        self._elsewhere: list[Run] = []  # runs that another command computes
+        self._stopped: set[str] = set()
+        self._tally = Tally()
 
     def run(self, runs: Sequence[Run], *, retry: bool = False) -> Tally:
         """Compute all runs that are not finished.
@@ -96,97 +101,74 @@ class Runner:
         Raises:
             InputError: No run can be started, or data or source changed meanwhile.
         """
-        rows = self.results.rows()
+        before = self.results.rows()
         wanted = {run.run_id: run for run in runs}
-        tally, missing = Tally(), []
+        self._tally = tally = Tally()
         for run in wanted.values():
-            row = rows.get(run.run_id)
+            row = before.get(run.run_id)
             if row is None or (retry and row.get("error") is not None):
-                missing.append(run)
+                self._queue.append(run)
             elif row.get("error") is not None:
                 tally.failed[run.run_id] = str(row["error"])
-        with Progress(wanted.values(), rows, missing, self.executor.slots, self.quiet) as progress:
-            _Batch(self, missing, rows, retry, tally, progress).compute()
+        slots, missing = self.executor.slots, list(self._queue)
+        with Progress(wanted.values(), before, missing, slots, self.quiet) as progress:
+            try:
+                while self._queue or self._busy or self._elsewhere:
+                    while self._queue and len(self._busy) < slots:
+                        self._submit(self._queue.popleft(), retry)
+                    if self._busy:
+                        # Not for ever: Windows notices Ctrl-C only between two waits.
+                        for finished in self.executor.wait(1.0):
+                            self._record(finished, progress)
+                    elif not self._queue:
+                        time.sleep(_POLL_SECONDS)
+                        self._look_elsewhere(before, progress)
+            finally:
+                for _, claim in self._busy.values():
+                    claim.release()
         return tally
 
-
-class _Batch:
-    """One call of `Runner.run`."""
-
-    def __init__(
-        self,
-        runner: Runner,
-        missing: Sequence[Run],
-        before: _Rows,
-        retry: bool,
-        tally: Tally,
-        progress: Progress,
-    ) -> None:
-        self.results, self.executor = runner.results, runner.executor
-        self.before, self.retry = before, retry
-        self.tally, self.progress = tally, progress
-        self.queue = deque(missing)
-        self.busy: dict[str, tuple[Run, Claim]] = {}
-        self.elsewhere: list[Run] = []  # runs of another command
-        self.stopped: set[str] = set()
-
-    def compute(self) -> None:
-        try:
-            while self.queue or self.busy or self.elsewhere:
-                while self.queue and len(self.busy) < self.executor.slots:
-                    self._submit(self.queue.popleft())
-                if self.busy:
-                    # Not for ever: Windows notices Ctrl-C only between two waits.
-                    for finished in self.executor.wait(1.0):
-                        self._record(finished)
-                elif not self.queue:
-                    time.sleep(_POLL_SECONDS)
-                    self._look_elsewhere()
-        finally:
-            for _, claim in self.busy.values():
-                claim.release()
-
-    def _submit(self, run: Run) -> None:
-        claim = self.results.claim(run.run_id, retry=self.retry)
+    def _submit(self, run: Run, retry: bool) -> None:
+        claim = self.results.claim(run.run_id, retry=retry)
         if claim is None:
-            self.elsewhere.append(run)
+            self._elsewhere.append(run)
             return
-        self.busy[run.run_id] = run, claim
+        self._busy[run.run_id] = run, claim
         self.executor.submit(Job(run.run_id, run.describe()))
 
-    def _record(self, finished: Finished) -> None:
-        run, claim = self.busy.pop(finished.job_id)
+    def _record(self, finished: Finished, progress: Progress) -> None:
+        run, claim = self._busy.pop(finished.job_id)
+        answer = finished.answer
         try:
-            answer = finished.answer
             if "outdated" in answer:
                 raise InputError(f"{answer['outdated']}: start it again.")
-            if finished.stopped and run.run_id not in self.stopped:
-                self.stopped.add(run.run_id)  # repeated once
-                self.queue.appendleft(run)
+            if finished.stopped and run.run_id not in self._stopped:
+                self._stopped.add(run.run_id)  # repeated once
+                self._queue.appendleft(run)
                 return
             if not finished.stopped:
                 self.results.add({**run.describe(), **answer})
         finally:
             claim.release()
         if "error" in answer:
-            self.tally.failed[run.run_id] = str(answer["error"])
+            self._tally.failed[run.run_id] = str(answer["error"])
         else:
-            self.tally.done += 1
-            self.progress.took(run, answer.get("wall_seconds"))
-        under_way = [each for each, _ in self.busy.values()]
-        self.progress.step(self.queue, under_way, len(self.tally.failed))
+            self._tally.done += 1
+            progress.took(run, answer.get("wall_seconds"))
+        under_way = [each for each, _ in self._busy.values()]
+        progress.step(self._queue, under_way, len(self._tally.failed))
 
-    def _look_elsewhere(self) -> None:
+    def _look_elsewhere(self, before: _Rows, progress: Progress) -> None:
         """Take over runs that another command left, and count those that it finished."""
         rows = self.results.rows()
-        runs, self.elsewhere = self.elsewhere, []
+        runs, self._elsewhere = self._elsewhere, []
         for run in runs:
             row = rows.get(run.run_id)
             if self.results.is_claimed(run.run_id):
-                self.elsewhere.append(run)
-            elif row is None or row == self.before.get(run.run_id):
-                self.queue.append(run)  # the other command died and recorded nothing
+                self._elsewhere.append(run)
+            elif row is None or row == before.get(run.run_id):
+                self._queue.append(run)  # the other command died and recorded nothing
             else:
                 if row.get("error") is not None:
-                    self.tally.failed[run.run_id] = str(row["error"])
-                self.progress.step(self.queue, [], len(self.tally.failed))
+                    self._tally.failed[run.run_id] = str(row["error"])
+                progress.step(self._queue, [], len(self._tally.failed))

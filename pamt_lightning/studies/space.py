@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,14 +13,13 @@ from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.runs import Options, Run, expand_cells
 from pamt_lightning.studies.study import Study, check_keys, check_once, dataset_name
 from pamt_lightning.training.config import RunConfig
-from pamt_lightning.training.layers import dataset_file
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
 _SPACE_KEYS = {"space", "datasets", "conditions", "start"}
 
 Choice = Mapping[str, Value]
-# The command line as a function of options that override it and of config files below it.
-Typed = Callable[[Options, Sequence[str]], RunConfig]
+# The command line as a function of options that override it and of a data set below it.
+Typed = Callable[[Options, str | None], RunConfig]
 
 
 class Place(NamedTuple):
@@ -36,8 +35,7 @@ class Place(NamedTuple):
 
     def configure(self, typed: Typed, options: Options) -> RunConfig:
         """The configuration in this place; ``options`` override the command line."""
-        files = [] if self.dataset is None else [dataset_file(self.dataset)]
-        return typed({**self.condition, **options}, files)
+        return typed({**self.condition, **options}, self.dataset)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import yaml
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
+from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError
 from pamt_lightning.files import write_whole
 from pamt_lightning.studies.outcome import Value
@@ -25,9 +26,11 @@ from pamt_lightning.studies.seeds import is_for_choosing
 from pamt_lightning.studies.space import Choice, Place, Space, Typed
 from pamt_lightning.studies.statistics import compare
 from pamt_lightning.studies.study import Study
+from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.layers import dataset_file, nested
 
 HELD_OUT = "held-out nodes"  # what a published validation seed is scored on
+_HELD_OUT = (HELD_OUT, "known nodes left over")  # the second in results of earlier versions
 # User attributes of a trial: why it failed, the number of the trial that it repeats, and its
 # scores by place.
 _REASON, _REPEATS, _SCORES = "reason", "repeats", "scores"
@@ -225,8 +228,8 @@ def check_seeds(seeds: Sequence[str], published: bool) -> None:
     for seed in seeds:
         if seed.startswith("test") or (published and not is_for_choosing(seed)):
             raise InputError(
-                f"`seeds` must be published validation seeds (val0 to val19), got {seed!r}: options "
-                "that are chosen on test seeds cannot be reported on them."
+                f"`seeds` must be published validation seeds (val0 to val19), got {seed!r}: "
+                "options that are chosen on test seeds cannot be reported on them."
             )
 
 
@@ -244,7 +247,7 @@ def score_of(row: Mapping[str, Any]) -> float:
 
 
 def _nodes(row: Mapping[str, Any]) -> str:
-    return HELD_OUT if row.get("tested_on") == HELD_OUT else "validation nodes"
+    return HELD_OUT if row.get("tested_on") in _HELD_OUT else "validation nodes"
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -346,8 +349,8 @@ def best_config(
 ) -> dict[str, Any]:
     """A config file that, after that of a data set, gives the model that was scored.
 
-    It names the class and holds the values of the model that were chosen or typed, or that differ
-    from the data set's file: no other file of the method is read then.
+    It names the method and holds the values of the model that were chosen or typed, or that differ
+    from the data set's file: the method's own file is not read then.
 
     Args:
         space: What was searched.
@@ -356,20 +359,23 @@ def best_config(
         typed_names: Names of the options on the command line.
         configure: From config files, a method and options to a configuration.
     """
-    prefixes = ("model.init_args.", "model.")
-    names = [name.removeprefix(prefixes[0]).removeprefix(prefixes[1]) for name in (*choice, *typed_names) if name.startswith("model.")]
-    needed = set(names)
+    names = (name.split(".") for name in (*choice, *typed_names))
+    needed = {parts[-1] for parts in names if parts[0] == "model" and len(parts) > 1}
     models: dict[str | None, dict[str, Any]] = {}
     class_path = ""
     for dataset in space.datasets or (None,):
         config = Place(dataset, {}).configure(typed, choice)
-        class_path, values = config.model["class_path"], dict(config.model["init_args"])
+        values = dict(config.model["init_args"])
+        class_path = config.to_dict()["model"]["class_path"]
         name = None if config.data.get("path") else config.data.get("dataset") or "synthetic"
         file = dataset or name
-        own = configure([] if file is None else [dataset_file(file)], class_path, {})
+        own = configure([] if file is None else [dataset_file(file)], None, {})
+        if own.model["class_path"] != config.model["class_path"]:  # nothing of the file is used
+            model = {"class_path": config.model["class_path"], "init_args": {}}
+            own = RunConfig(config.method, model).complete()
         defaults = own.model["init_args"]
         needed |= {key for key, value in values.items() if defaults.get(key, ...) != value}
-        models[name] = values
+        models[name if name is None else get_spec(name).name] = values
     # Values that differ between data sets stand below their names; own data have none.
     usual = models.get(None, next(iter(models.values())))
     content = nested({k: v for k, v in choice.items() if not k.startswith("model.")})

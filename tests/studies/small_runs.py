@@ -119,7 +119,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def workers_of(pid: int) -> list[int]:
     """The worker processes of a process; its other child is multiprocessing's resource tracker."""
-    table = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True)
+    table = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True
+    )
     rows = [line.split(None, 2) for line in table.stdout.splitlines()]
     return [int(row[0]) for row in rows if int(row[1]) == pid and "spawn_main" in row[2]]
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def process_of(finished: Finished) -> int:
 @pytest.fixture(scope="module")
 def executor() -> Iterator[LocalExecutor]:
     """One executor for all tests that leave it as it was: two processes at most."""
-    with LocalExecutor(pretend, 2, threads=3) as found:
+    with closing(LocalExecutor(pretend, 2, threads=3)) as found:
         yield found
 
 
@@ -129,7 +130,7 @@ def test_a_worker_that_dies_while_it_is_idle_costs_nothing(executor: LocalExecut
 
 
 def test_workers_that_cannot_start_are_an_error_of_all_jobs() -> None:
-    with LocalExecutor(pretend, 1, prepare=fail_to_start) as executor:
+    with closing(LocalExecutor(pretend, 1, prepare=fail_to_start)) as executor:
         executor.submit(job("a"))
         with pytest.raises(InputError, match="no run can be started.*code 1: OSError: no such lib"):
             next_finished(executor)
@@ -137,7 +138,7 @@ def test_workers_that_cannot_start_are_an_error_of_all_jobs() -> None:
 
 def test_closing_kills_workers_in_the_middle_of_a_job_and_leaves_no_file(tmp_path: Path) -> None:
     before = workers_of(os.getpid())
-    with LocalExecutor(pretend, 1) as executor:
+    with closing(LocalExecutor(pretend, 1)) as executor:
         executor.submit(job("a", f"wait {tmp_path / 'never'}"))
         assert executor.wait(0.1) == []
         (worker,) = set(workers_of(os.getpid())) - set(before)
