@@ -126,6 +126,8 @@ class Runner:
             finally:
                 for _, claim in self._busy.values():
                     claim.release()
+                for left in (self._queue, self._busy, self._elsewhere):
+                    left.clear()  # type: ignore[attr-defined]
         return tally
 
     def _submit(self, run: Run, retry: bool) -> None:
