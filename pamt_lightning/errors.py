@@ -1,21 +1,46 @@
-"""Errors that are the input's fault, not the program's.
+"""Errors caused by the input, and helpers that make their messages useful.
 
-The command line prints these as a few plain lines and exits with code 2; every other exception is a
-bug and keeps its traceback. Each is a ``ValueError``, so library users need not know these names.
+The command line prints an `InputError` as one line and exits with code 2; every other exception is
+a bug and keeps its traceback. Each is a ``ValueError``, so library users need not know these names.
 """
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """An argument, file or option is not as expected; the message says which, and how to fix it."""
+    """An argument, file or option is wrong; the message names it and says how to fix it."""
 
 
 class DatasetNotFoundError(InputError):
-    """No source had the data set; the message lists what was tried and where to put which file."""
+    """No source has the data set; the message lists the sources and where to put which file."""
 
 
 class DatasetIntegrityError(InputError):
-    """A file is not the one that was published: its hash or its counts differ."""
+    """A file is not the published one: its hash or its counts differ."""
 
 
 class CheckpointError(InputError):
-    """A checkpoint is missing, damaged, or does not fit the data it is asked to work on."""
+    """A checkpoint is missing, damaged, or does not fit the data."""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A hint with the closest known word, starting with a space; empty if none is close.
+
+    >>> did_you_mean("metods", ["methods", "seeds"])
+    " Did you mean 'methods'?"
+    """
+    close = difflib.get_close_matches(str(word), list(known), 1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+@contextmanager
+def error_context(source: str) -> Iterator[None]:
+    """Put the file or option that is wrong in front of the message of an `InputError`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None

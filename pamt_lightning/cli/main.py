@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, did_you_mean
 from pamt_lightning.version import __version__
 
-LIGHTNING_COMMANDS = ("fit", "validate", "test", "predict")
-MANY_RUNS = ("bench", "study", "tune")
-COMMANDS = (*LIGHTNING_COMMANDS, *MANY_RUNS, "methods", "datasets", "benchmark")
+COMMANDS = (
+    *("fit", "validate", "test", "predict", "bench", "study", "tune"),
+    *("methods", "datasets", "speed"),
+)
 
 HELP = f"""\
 usage: pamt COMMAND [options]
 
-Label the nodes of an attributed network when few labels are known and the edges lie
+Classify the nodes of an attributed graph when few labels are known and many edges are unreliable
 (PAMT: Propagation with Adaptive Mask then Training), version {__version__}.
 
 train and use a model
   fit        train, test the best state, print a table, write results.json
   test       test a checkpoint              pamt test --ckpt_path RUN/best.ckpt
-  validate   the same on the stopping set
+  validate   the same on the validation nodes
   predict    class probabilities as CSV     pamt predict --ckpt_path RUN/best.ckpt --output p.csv
 
 many runs
@@ -33,14 +33,14 @@ many runs
 methods, data and machine
   methods    list the methods that --model takes: PAMT, its variants and the baselines
   datasets   list, fetch, verify and convert data sets
-  benchmark  how fast this machine is, in ratios measured side by side
+  speed      how fast this machine is, in ratios measured side by side
 
 examples
   pamt fit                                   a synthetic graph: nothing to download
   pamt fit --config configs/pubmed.yaml      the paper's setting on Pubmed
   pamt fit --config configs/pubmed.yaml --model GAT      another method, with its own values
   pamt fit --config configs/pubmed.yaml --data.split_seed test1 --seed_everything 1
-  pamt fit --config configs/pubmed.yaml --ckpt_path last     go on after a crash
+  pamt fit --config configs/pubmed.yaml --ckpt_path last     resume after a crash
   pamt fit --data.path my_graph/             edges.csv and nodes.csv of your own
   pamt fit --print_config                    every option with its value, as YAML
   tensorboard --logdir lightning_logs        watch
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"pamt {args[0]}: error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"\npamt {args[0]}: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"\npamt {args[0]}: {interrupt or 'interrupted.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `pamt datasets | head`
         sys.stderr.close()
@@ -72,33 +72,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(command: str, args: list[str]) -> int:
+    # Imported on demand: most commands need neither torch nor each other.
+    if command == "fit":
+        from pamt_lightning.cli.fit import run_fit
+
+        return run_fit(args)
+    if command in ("validate", "test", "predict"):
+        from pamt_lightning.cli.evaluate import run_evaluate
+
+        return run_evaluate(command, args)
     if command == "methods":
-        from pamt_lightning.methods.registry import run as run_methods
+        from pamt_lightning.cli.methods import run_methods
 
         return run_methods(args)
     if command == "datasets":
         from pamt_lightning.cli.datasets import run as run_datasets
 
         return run_datasets(args)
-    if command == "benchmark":
-        from pamt_lightning.benchmarks.command import run as run_benchmark
+    if command in ("speed", "benchmark"):  # the second is its name before version 0.2
+        from pamt_lightning.benchmarks.command import run as run_speed
 
-        return run_benchmark(args)
+        return run_speed(args)
     if command in ("bench", "study"):
-        from pamt_lightning.studies.command import run_bench, run_study
+        from pamt_lightning.cli.study import run_bench, run_study
 
         return (run_bench if command == "bench" else run_study)(args)
     if command == "tune":
-        from pamt_lightning.studies.tune_command import run as run_tune
+        from pamt_lightning.cli.tune import run_tune
 
         return run_tune(args)
-    if command in LIGHTNING_COMMANDS:
-        from pamt_lightning.cli.lightning import run as run_lightning
-
-        return run_lightning(command, args)
-    close = difflib.get_close_matches(command, COMMANDS, 1)
-    hint = f"Did you mean `pamt {close[0]}`?" if close else "`pamt --help` lists the commands."
-    raise InputError(f"there is no command {command!r}. {hint}")
+    hint = did_you_mean(command, COMMANDS) or " `pamt --help` lists the commands."
+    raise InputError(f"there is no command {command!r}.{hint}")
 
 
 if __name__ == "__main__":

@@ -1,54 +1,16 @@
-"""The methods that can be run by name, and `pamt methods`, which lists them.
+"""The methods by name. Nothing here imports torch, so that listing them takes no time.
 
-A method is a file in ``configs/baselines`` that is laid over the file of a data set; its first line
-says what it is. Nothing here imports torch, so listing them takes no time.
+A new method needs its class, its test, a file in ``configs/baselines`` and a line in `METHODS`.
 """
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from pamt_lightning.errors import InputError
-
-DEFAULT_CLASS = "pamt_lightning.PAMTModule"
-
-# How the literature writes them, in the order of the tables; a file with another name is listed
-# after these, under its own.
-_SPELLINGS = (
-    *(
-        "PAMT",
-        "PAMT_plus",
-        "PAMT_0",
-        "PAMT_1",
-        "PAMT_r",
-        "MLP",
-        "LabelPropagation",
-        "GCN",
-        "GAT",
-        "RobustGCN",
-    ),
-    *("SGC", "APPNP", "PTS", "PTD", "PTA"),
-)
-# The tables of the paper have RGCN and SGCN.
-_ALIASES = {"RobustGCN": "RGCN", "SGC": "SGCN", "LabelPropagation": "LP"}
-
-_EPILOG = """\
-run one:  pamt fit --config configs/cora_ml.yaml --model GAT
-          pamt fit --data.path my_graph/ --model GAT --model.lr 0.01
-
-Capitals, spaces, hyphens and underscores do not matter.
---model decides the class, wherever it stands; what config files hold for that class, or for no
-class, wins over the method's file, except that PAMT_0, PAMT_1 and PAMT_r lie over all files;
-what is typed (--model.lr) wins over everything.
-`pamt methods NAME` shows the file, `pamt fit --model.help NAME` explains the options.
-"""
 
 
 @dataclass(frozen=True)
@@ -56,21 +18,96 @@ class Method:
     """One method.
 
     Attributes:
-        name: How it is written.
-        file: What is laid over the data set's file; PAMT needs none.
-        description: One line on it.
-        alias: What it is called elsewhere.
+        name: How it is written in tables and on the command line.
+        class_path: Its class; the defaults of the constructor are the defaults of the method.
+        help: One line for `pamt methods`.
+        config: Its file in ``configs/``: values for single data sets, or what a variant changes.
+        alias: Its name elsewhere.
+        is_variant: Whether ``config`` overrides the files of the data sets instead of lying below
+            them: a variant changes one part of PAMT and keeps the rest.
+        results_version: Raised whenever the method's results change, so that results computed
+            before are not taken for current ones.
     """
 
     name: str
-    file: Path | None
-    description: str
+    class_path: str
+    help: str
+    config: str | None = None
     alias: str | None = None
+    is_variant: bool = False
+    results_version: int = 1
 
-    def class_path(self) -> str:
-        """The class that computes it."""
-        content = yaml.safe_load(self.file.read_text(encoding="utf-8")) if self.file else {}
-        return str(content.get("model", {}).get("class_path", DEFAULT_CLASS))
+    @property
+    def file(self) -> Path | None:
+        """Where ``config`` is on this machine."""
+        return None if self.config is None else config_folder() / self.config
+
+
+def _baseline(name: str, help: str, *, file: str = "", alias: str | None = None) -> Method:
+    config = f"baselines/{file or name.lower()}.yaml"
+    return Method(name, f"pamt_lightning.{name}Module", help, config, alias)
+
+
+def _variant(name: str, help: str) -> Method:
+    config = f"baselines/{name.lower()}.yaml"
+    return Method(name, "pamt_lightning.PAMTModule", help, config, is_variant=True)
+
+
+METHODS = (
+    Method("PAMT", "pamt_lightning.PAMTModule", "the method of the paper"),
+    Method(
+        "PAMT_plus",
+        "pamt_lightning.PAMTPlusModule",
+        "MLPs that trust all, some or no edges, chosen on the validation nodes; not the paper's",
+        "baselines/pamt_plus.yaml",
+    ),
+    _variant("PAMT_0", "PAMT with the first mask kept, no refresh"),
+    _variant("PAMT_1", "PAMT with refresh but without momentum"),
+    _variant("PAMT_r", "PAMT whose first mask comes from an untrained MLP"),
+    _baseline("MLP", "the attributes alone, without the graph"),
+    _baseline(
+        "LabelPropagation",
+        "the graph alone, nothing is learned",
+        file="label_propagation",
+        alias="LP",
+    ),
+    _baseline("GCN", "two graph convolutions (Kipf and Welling 2017)"),
+    _baseline("GAT", "attention over the neighbours (Veličković et al. 2018)"),
+    _baseline(
+        "RobustGCN",
+        "Gaussian hidden states, uncertain neighbours count less (Zhu et al. 2019)",
+        file="robust_gcn",
+        alias="RGCN",
+    ),
+    _baseline("SGC", "logistic regression on propagated attributes (Wu et al. 2019)", alias="SGCN"),
+    _baseline("APPNP", "an MLP trained through propagation (Gasteiger et al. 2019)"),
+    _baseline("PTS", "labels propagated once, then an MLP trained on them (Dong et al. 2021)"),
+    _baseline("PTD", "PTS with each label weighted by the MLP's probability (Dong et al. 2021)"),
+    _baseline("PTA", "PTS with weights that trust the MLP more over time (Dong et al. 2021)"),
+)
+DEFAULT = METHODS[0]
+
+
+def find_method(name: str) -> Method | None:
+    """The method with that name or alias; capitals, spaces, hyphens, underscores do not matter."""
+    return _by_key().get(_key(name))
+
+
+def method_of_class(class_path: str) -> Method | None:
+    """The first method that a class computes, by its full path or its bare name."""
+    name = class_path.rpartition(".")[2]
+    ours = "." not in class_path or class_path.startswith("pamt_lightning.")
+    found = [m for m in METHODS if ours and m.class_path.rpartition(".")[2] == name]
+    return found[0] if found else None
+
+
+def unknown_method(name: str) -> InputError:
+    """An error with the closest name and all names."""
+    known = _by_key()
+    close = difflib.get_close_matches(_key(name), known, 1)
+    hint = f" Did you mean {known[close[0]].name!r}?" if close else ""
+    names = ", ".join(method.name for method in METHODS)
+    return InputError(f"there is no method {name!r}.{hint} Methods: {names}.")
 
 
 def config_folder() -> Path:
@@ -80,88 +117,35 @@ def config_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "configs"
 
 
-def shipped_path(path: str) -> Path | None:
-    """Where a shipped ``configs/...`` is, from whatever folder it is typed."""
-    top, *rest = Path(path).parts or ("",)
-    return config_folder().joinpath(*rest) if top == "configs" and ".." not in rest else None
+def find_config(name: str, what: str = "config file") -> Path:
+    """The file with that name, here or shipped.
 
-
-def shipped_names() -> list[str]:
-    """What `shipped_path` knows."""
+    Args:
+        name: A path; ``configs/…`` means the shipped file if there is none here.
+        what: The kind of file, for the error message.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    top, *rest = Path(name).parts or ("",)
+    shipped = config_folder().joinpath(*rest)
+    if top == "configs" and ".." not in rest and shipped.is_file():
+        return shipped
     folder = config_folder()
-    return [f"configs/{f.relative_to(folder).as_posix()}" for f in sorted(folder.rglob("*.yaml"))]
-
-
-def methods() -> list[Method]:
-    """All methods, PAMT first."""
-    files = {_key(file.stem): file for file in (config_folder() / "baselines").glob("*.yaml")}
-    spelling = {_key(name): name for name in _SPELLINGS}
-    ranks = {key: rank for rank, key in enumerate(spelling)}
-    ours = "the method of the paper, with the values of the data set's file"
-    found = [Method("PAMT", None, ours)]
-    for key in sorted(files, key=lambda key: (ranks.get(key, len(ranks)), key)):
-        file = files[key]
-        name = spelling.get(key, file.stem)
-        found.append(Method(name, file, _description(file), _ALIASES.get(name)))
-    return found
-
-
-def find_method(name: str) -> Method | None:
-    """The method of that name or alias, whatever its capitals, spaces, hyphens, underscores."""
-    return _by_key().get(_key(name))
-
-
-def unknown_method(name: str) -> InputError:
-    """The error that says so, with the nearest name and all names."""
-    known = _by_key()
-    close = difflib.get_close_matches(_key(name), known, 1)
-    hint = f" Did you mean {known[close[0]].name!r}?" if close else ""
-    names = ", ".join(method.name for method in methods())
-    return InputError(f"there is no method {name!r}.{hint} Methods: {names}.")
-
-
-def run(argv: Sequence[str]) -> int:
-    """Run ``pamt methods`` with the arguments that follow it."""
-    parser = argparse.ArgumentParser(
-        prog="pamt methods",
-        description="The methods that `pamt fit --model NAME` runs.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show the file of this one")
-    name: str | None = parser.parse_args(argv).name
-    if name is None:
-        listed = methods()
-        width = max(len(method.name) for method in listed)
-        for method in listed:
-            alias = f", also {method.alias}" if method.alias else ""
-            print(f"{method.name.ljust(width)}  {method.description}{alias}")
-        print(f"\n{_EPILOG}", end="")
-        return 0
-    chosen = find_method(name)
-    if chosen is None:
-        raise unknown_method(name)
-    if chosen.file is None:
-        print(f"{chosen.name} has no file of its own: {chosen.description} (configs/*.yaml).")
-        return 0
-    print(f"# {chosen.file}\n{chosen.file.read_text(encoding='utf-8')}", end="")
-    return 0
+    known = [str(file) for file in sorted(Path(name).parent.glob("*.yaml")) if file.name[0] != "."]
+    known += [f"configs/{f.relative_to(folder).as_posix()}" for f in sorted(folder.rglob("*.yaml"))]
+    alike = [each for each in known if Path(each).name == Path(name).name]
+    alike += difflib.get_close_matches(name, known, 1, 0.8)
+    nearby = [each for each in known if Path(each).parent == Path(name).parent]
+    hint = f" In that folder: {', '.join(nearby)}." if nearby else ""
+    hint = f" Did you mean {alike[0]}?" if alike else hint
+    raise InputError(f"there is no {what} {name}.{hint}")
 
 
 def _by_key() -> dict[str, Method]:
-    """Methods by their names and aliases; a name comes before an alias."""
-    known = methods()
-    aliases = {_key(method.alias): method for method in known if method.alias}
-    return aliases | {_key(method.name): method for method in known}
+    """Methods by name and alias; a name wins over an alias."""
+    aliases = {_key(method.alias): method for method in METHODS if method.alias}
+    return aliases | {_key(method.name): method for method in METHODS}
 
 
 def _key(name: str) -> str:
     return re.sub(r"[-_\s]", "", name.lower())
-
-
-def _description(file: Path) -> str:
-    """The first line of a file, `# GAT (its paper): what it does.`, in the order for a list."""
-    first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
-    head, _, what = first.lstrip("# ").partition(": ")
-    paper = re.search(r"\(.+\)", head)
-    return f"{what.rstrip('.')} {paper[0]}" if paper else what.rstrip(".")

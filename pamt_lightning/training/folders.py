@@ -1,25 +1,93 @@
-"""Where runs live: folders, and files in them that are written whole or not at all."""
+"""Where a run writes to, and which earlier run it resumes."""
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from pytorch_lightning.utilities import rank_zero_only
+
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import InputError
+from pamt_lightning.training.stopping import LAST
 
 RESULTS = "results.json"
 CONFIG = "config.yaml"
 _VERSION = re.compile(r"version_(\d+)$")
+_FIRST_PROCESS_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes where the first one writes
 
 
-def run_name(dataset: str, method: str, split: str, init_seed: int, noise: str = "") -> str:
-    """Name of the folder that holds all runs of one data set, method, split and initialisation."""
-    safe = re.sub(r"[^\w.-]+", "_", dataset)
-    return f"{safe}{noise}/{method}/split{split}_init{init_seed}"
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run.
+
+    Attributes:
+        path: The folder.
+        resumed: The ``last.ckpt`` that the run resumes; none if it starts from the beginning.
+    """
+
+    path: Path
+    resumed: Path | None = None
+
+
+def choose_folder(
+    data: GraphDataModule,
+    method: str,
+    seed: int,
+    folder: Path | None,
+    root: Path,
+    resume: Path | str | None,
+) -> RunFolder:
+    """The folder of a run: a new one below ``root`` unless one is given or resumed.
+
+    Args:
+        data: The data, which the name of a new folder is made from.
+        method: Name of the method.
+        seed: Seed of the initialisation.
+        folder: The folder that the user named.
+        root: Where new folders are made.
+        resume: A ``last.ckpt``, or ``last`` for that of the newest run with the same name.
+    """
+    given = folder or _folder_of_first_process()
+    if isinstance(resume, Path):
+        return RunFolder(given or resume.parent, resume)
+    if given is not None:
+        has_run = (given / LAST).is_file()
+        if has_run and resume is None:
+            raise InputError(
+                f"{given} holds a run already. Resume it with --ckpt_path last, or choose another "
+                "--run_dir."
+            )
+        return RunFolder(given, given / LAST if has_run else None)
+    runs = root / run_name(data, method, seed)
+    newest = newest_with(runs, LAST) if resume == "last" else None
+    if newest is not None:
+        return RunFolder(newest, newest / LAST)
+    return RunFolder(new_version(runs))
+
+
+def share_folder(folder: Path) -> None:
+    """Let the processes that Lightning starts for this run write to the same folder."""
+    os.environ[_FIRST_PROCESS_FOLDER] = str(folder.absolute())
+
+
+def _folder_of_first_process() -> Path | None:
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        return None
+    if _FIRST_PROCESS_FOLDER not in os.environ:  # torchrun and SLURM start all of them at once
+        raise InputError("a run of several processes needs a folder: give --run_dir.")
+    return Path(os.environ[_FIRST_PROCESS_FOLDER])
+
+
+def run_name(data: GraphDataModule, method: str, seed: int) -> str:
+    """Name of the folder with all runs of one data set, method, split and initialisation."""
+    name = re.sub(r"[^\w.-]+", "_", data.dataset_name)
+    if data.structure_noise is not None:
+        name += f"_noise{data.structure_noise}_seed{data.noise_seed}"
+    split = "given" if data.split_name == "given" else str(data.split_seed)
+    return f"{name}/{method}/split{split}_init{seed}"
 
 
 def versions(folder: Path) -> list[Path]:
@@ -30,53 +98,24 @@ def versions(folder: Path) -> list[Path]:
 
 def new_version(folder: Path) -> Path:
     """Make the folder of a new run; two processes never get the same one."""
-    number = int(_VERSION.search(old[-1].name)[1]) + 1 if (old := versions(folder)) else 0  # type: ignore[index]
+    old = versions(folder)
+    number = int(old[-1].name.rpartition("_")[2]) + 1 if old else 0
     try:
         # Apart from the loop: a dangling link raises FileExistsError for ever.
         folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = folder / f"version_{number}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return path
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}.") from None
-    while True:
-        path = folder / f"version_{number}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            number += 1
-        except OSError as error:
-            raise InputError(f"cannot make the run's folder {path}: {error.strerror}.") from None
-        else:
-            return path
 
 
 def newest_with(folder: Path, name: str) -> Path | None:
     """The newest run in a folder that has the file ``name``."""
     having = [path for path in versions(folder) if (path / name).is_file()]
     return having[-1] if having else None
-
-
-def write_whole(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """Write a text file under another name, then rename it: readers never see half a file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}.") from None
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
-    except OSError as error:
-        Path(part).unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

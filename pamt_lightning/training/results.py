@@ -1,27 +1,79 @@
-"""What is left of a run: results.json, the printed table, predictions as CSV."""
+"""What a run leaves: the record in results.json, and predictions as CSV."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
+from pytorch_lightning.loggers import TensorBoardLogger
 
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.files import write_whole
 from pamt_lightning.graph import Graph
-from pamt_lightning.training.folders import write_whole
+from pamt_lightning.methods.base import NodeClassificationModule
+from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.stopping import BestStopping
 from pamt_lightning.version import __version__
 
 _ROWS_AT_ONCE = 20_000
 _STATUS = Path("/proc/self/status")
+
+
+def result_record(
+    config: RunConfig,
+    trainer: pl.Trainer,
+    model: NodeClassificationModule,
+    data: GraphDataModule,
+    stopping: BestStopping,
+    test_metrics: Mapping[str, float],
+) -> dict[str, Any]:
+    """Everything worth keeping of a run; TensorBoard gets the hyper-parameters."""
+    graph, split = data.graph, data.split
+    record = {
+        "method": config.method,
+        "dataset": data.dataset_name,
+        "split": data.split_name,
+        "split_seed": data.split_seed,
+        "tested_on": data.tested_on,
+        "init_seed": config.seed,
+        "structure_noise": data.achieved_noise,
+        "noise_seed": data.noise_seed if data.structure_noise is not None else None,
+        "test_acc": test_metrics.get("test_acc"),
+        "val_acc": stopping.best_acc if stopping.best_state else None,
+        "val_loss": stopping.best_loss if stopping.best_state else None,
+        "epochs": trainer.fit_loop.epoch_progress.current.completed,
+        "best_epoch": stopping.best_epoch,
+        "inference": getattr(model, "chosen_inference", None),
+        "random_edges": getattr(model, "random_share", None),
+        "seconds": round(stopping.seconds, 3),
+        "peak_memory_mb": peak_memory_mb(),
+        "test_metrics": dict(test_metrics),
+        "sizes": {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "features": graph.num_features,
+            "classes": graph.num_classes,
+            "train": len(split.train) if split else None,
+            "val": len(split.val) if split else None,
+            "test": len(split.test) if split else None,
+        },
+        "data_hashes": dict(data.raw.hashes),
+        "environment": environment(),
+        "command": ["pamt", *sys.argv[1:]],
+        "config": config.to_dict(),
+    }
+    _log_hparams(trainer, model, record)
+    return record
 
 
 def environment() -> dict[str, str | int]:
@@ -37,10 +89,9 @@ def environment() -> dict[str, str | int]:
 
 
 def peak_memory_mb() -> float | None:
-    """Peak resident memory of this process in MB, where the system tells."""
+    """Peak resident memory of this process in MB, where the system reports it."""
     with suppress(OSError, StopIteration):
-        # Not getrusage where this is there: its peak goes back to before the program was started,
-        # to that of the process which started it.
+        # Preferred to getrusage, whose peak includes that of the process that started this one.
         lines = _STATUS.read_text(encoding="utf-8").splitlines()
         line = next(line for line in lines if line.startswith("VmHWM:"))
         return round(1024 * int(line.split()[1]) / 1e6, 1)
@@ -52,9 +103,36 @@ def peak_memory_mb() -> float | None:
     return round(peak * (1 if sys.platform == "darwin" else 1024) / 1e6, 1)
 
 
-def write_results(path: Path, results: Mapping[str, Any]) -> None:
+def write_results(path: Path, record: Mapping[str, Any]) -> None:
     """Write results.json."""
-    write_whole(path, lambda file: json.dump(_finite(results), file, indent=2, default=str))
+    write_whole(path, lambda file: json.dump(_finite(record), file, indent=2, default=str))
+
+
+def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
+    """Write one line per node: its id, the class, its probability, and those of all classes.
+
+    Args:
+        path: The CSV file; replaced as a whole.
+        graph: The graph, for node ids and class names.
+        probs: Class probabilities ``[N, C]``.
+    """
+    import pandas as pd  # a quarter of a second that other commands need not wait for
+
+    names = np.asarray(graph.class_names, dtype=object)
+    ids = np.asarray(graph.node_ids)
+
+    def write(file: IO[str]) -> None:
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            block = probs[part].double().numpy()
+            best = block.argmax(axis=1)  # before rounding, which makes ties
+            block = block.round(6)
+            frame = pd.DataFrame({"node_id": ids[part], "class": names[best]})
+            frame["probability"] = block.max(axis=1)
+            frame[[f"p_{name}" for name in names]] = block
+            frame.to_csv(file, index=False, header=start == 0, lineterminator="\n")
+
+    write_whole(path, write)
 
 
 def _finite(value: Any) -> Any:
@@ -66,40 +144,13 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
-def print_table(title: str, rows: Iterable[tuple[str, str | None]]) -> None:
-    """Print a title and aligned lines; rows without a value are left out."""
-    shown = [(name, value) for name, value in rows if value is not None]
-    width = max((len(name) for name, _ in shown), default=0)
-    print(title)
-    for name, value in shown:
-        print(f"  {name:<{width}}  {value}")
-
-
-def percent(share: float | None) -> str | None:
-    """A share as text, 0.7938 -> '79.38 %'."""
-    return None if share is None else f"{100 * share:.2f} %"
-
-
-def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
-    """Write one line per node: its own id, the class, its probability, and those of all classes.
-
-    Args:
-        path: The CSV file; replaced whole.
-        graph: The graph, for node ids and class names.
-        probs: Class probabilities ``[N, C]``.
-    """
-    names = np.asarray(graph.class_names, dtype=object)
-    ids = np.asarray(graph.node_ids)
-
-    def write(file: IO[str]) -> None:
-        writer = csv.writer(file)
-        writer.writerow(["node_id", "class", "probability", *(f"p_{name}" for name in names)])
-        for start in range(0, len(ids), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            block = probs[part].double().numpy()
-            best = block.argmax(axis=1)  # before rounding, which makes ties
-            block = block.round(6)
-            columns = [ids[part].tolist(), names[best].tolist(), block.max(axis=1).tolist()]
-            writer.writerows(zip(*columns, *block.T.tolist(), strict=True))
-
-    write_whole(path, write)
+def _log_hparams(
+    trainer: pl.Trainer, model: NodeClassificationModule, record: dict[str, Any]
+) -> None:
+    if not isinstance(trainer.logger, TensorBoardLogger):
+        return
+    names = ("method", "dataset", "split_seed", "init_seed", "structure_noise")
+    options = {k: v for k, v in model.hparams.items() if not k.startswith("_")}
+    metrics = {f"hp/{k}": record[k] for k in ("val_acc", "test_acc") if record[k] is not None}
+    trainer.logger.log_hyperparams({**{k: record[k] for k in names}, **options}, metrics)
+    trainer.logger.save()

@@ -1,0 +1,201 @@
+"""What a run is: plain values that can be written down, sent to another process and compared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pamt_lightning.errors import InputError, did_you_mean, error_context
+from pamt_lightning.files import write_whole
+from pamt_lightning.training.layers import ModelName, dataset_file, merge, nested, resolve
+
+TRAINER_DEFAULTS: dict[str, Any] = {
+    "max_epochs": 2000,
+    "devices": 1,
+    "num_sanity_val_steps": 0,  # costs an inference and checks nothing new
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+SIZES = ("num_features", "num_classes")  # of a model: those of the data
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run.
+
+    `RunConfig.create` fills in the values of the method and the data set.
+
+    Attributes:
+        method: Name of the method in results, as the user chose it.
+        model: ``class_path`` and ``init_args`` without the sizes, which are those of the data.
+        data: Arguments of `GraphDataModule`.
+        stopping: Arguments of `BestStopping`.
+        trainer: Arguments of ``pl.Trainer``.
+        seed: Seed of the initialisation and of the training.
+        test: Whether the best state is tested after the training.
+    """
+
+    method: str
+    model: Mapping[str, Any]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    stopping: Mapping[str, Any] = field(default_factory=dict)
+    trainer: Mapping[str, Any] = field(default_factory=lambda: dict(TRAINER_DEFAULTS))
+    seed: int = 0
+    test: bool = True
+
+    @classmethod
+    def create(
+        cls,
+        method: str = "PAMT",
+        *,
+        dataset: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        model: Mapping[str, Any] | None = None,
+        stopping: Mapping[str, Any] | None = None,
+        trainer: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        test: bool = True,
+    ) -> RunConfig:
+        """A run as ``pamt fit --config configs/DATASET.yaml --model METHOD`` has it.
+
+        Args:
+            method: Name of a method (`pamt methods`), or the path of a class.
+            dataset: Name of a data set (`pamt datasets`), or a config file.
+            data: Further arguments of `GraphDataModule`.
+            model: Arguments of the method that differ from its own values.
+            stopping: Arguments of `BestStopping`.
+            trainer: Arguments of ``pl.Trainer``.
+            seed: Seed of the initialisation and of the training.
+            test: Whether the best state is tested after the training.
+        """
+        files = [] if dataset is None else [dataset_file(dataset)]
+        resolved = resolve(files, method, data)
+        content: dict[str, Any] = {"trainer": dict(TRAINER_DEFAULTS)}
+        merge(content, resolved.merged())
+        given = {"data": data, "model": model, "stopping": stopping, "trainer": trainer}
+        for section, values in given.items():
+            content[section] = content.get(section, {}) | deepcopy(dict(values or {}))
+        return cls.from_sections(resolved.model, content | {"seed_everything": seed}, test=test)
+
+    @classmethod
+    def from_sections(
+        cls, model: ModelName, content: Mapping[str, Any], *, test: bool | None = None
+    ) -> RunConfig:
+        """A run from the sections of a config file, its model section being the arguments."""
+        return cls(
+            method=model.name,
+            model={"class_path": model.class_path, "init_args": dict(content.get("model", {}))},
+            data=dict(content.get("data", {})),
+            stopping=dict(content.get("stopping", {})),
+            trainer=dict(content.get("trainer", {})),
+            seed=int(content.get("seed_everything", 0)),
+            test=bool(content.get("test_after_fit", True)) if test is None else test,
+        )
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> RunConfig:
+        """The run that `to_dict` describes."""
+        model = content["model"]
+        named = ModelName.parse(str(model["class_path"]))
+        return cls.from_sections(named, {**content, "model": model.get("init_args", {})})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as ``config.yaml`` holds it: a method of the package is named, not its class."""
+        named = ModelName.parse(str(self.model["class_path"]))
+        chosen = named if named.method is None else ModelName.parse(self.method)
+        class_path = self.model["class_path"] if chosen.method is None else chosen.name
+        return deepcopy(
+            {
+                "seed_everything": self.seed,
+                "data": dict(self.data),
+                "model": {"class_path": class_path, "init_args": dict(self.model["init_args"])},
+                "stopping": dict(self.stopping),
+                "trainer": dict(self.trainer),
+                "test_after_fit": self.test,
+            }
+        )
+
+    def to_yaml(self) -> str:
+        """The run as a config file for ``pamt fit --config``."""
+        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+        return text
+
+    def save(self, path: Path) -> None:
+        """Write the config file."""
+        write_whole(path, lambda file: file.write(self.to_yaml()))
+
+    def with_options(self, options: Mapping[str, Any]) -> RunConfig:
+        """The same run with other values of options such as ``model.alpha``."""
+        content = nested(options)
+        sections: dict[str, Any] = {}
+        for name in ("data", "stopping", "trainer"):
+            sections[name] = dict(deepcopy(getattr(self, name)))
+            merge(sections[name], content.pop(name, {}))
+        model = {**self.model, "init_args": dict(self.model["init_args"])}
+        merge(model["init_args"], content.pop("model", {}))
+        seed = content.pop("seed_everything", self.seed)
+        if content:
+            raise InputError(f"there is no option {next(iter(content))!r}.")
+        return replace(self, model=model, seed=seed, **sections)
+
+    def complete(self) -> RunConfig:
+        """The same run with the defaults of data, model and stopping filled in.
+
+        Raises:
+            InputError: There is no such class, or it has no argument of that name.
+        """
+        from pamt_lightning.data.datamodule import GraphDataModule
+        from pamt_lightning.training.stopping import BestStopping
+
+        cls = import_class(str(self.model["class_path"]))
+        init_args = _completed(cls, "model", self.model["init_args"])
+        return replace(
+            self,
+            model={**self.model, "init_args": init_args},
+            data=_completed(GraphDataModule, "data", self.data),
+            stopping=_completed(BestStopping, "stopping", self.stopping),
+        )
+
+
+def import_class(class_path: str) -> type[Any]:
+    """The class with that path."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise InputError(f"there is no class {class_path}.") from None
+    if not isinstance(found, type):
+        raise InputError(f"{class_path} is not a class.")
+    return found
+
+
+def arguments(cls: type[Any]) -> dict[str, inspect.Parameter]:
+    """The arguments of a class by name; ``**options`` stands for those of its base."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        parameters = dict(inspect.signature(base).parameters)
+        others = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+        named = {k: p for k, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+        found = {**named, **found}
+        if not others:
+            break
+    return found
+
+
+def _completed(cls: type[Any], section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    known = {k: p for k, p in arguments(cls).items() if k not in (*SIZES, "dirpath")}
+    for name in values:
+        if name not in known:
+            with error_context(f"{section}.{name}"):
+                raise InputError(f"there is no such option.{did_you_mean(name, known)}")
+    defaults = {k: p.default for k, p in known.items() if p.default is not p.empty}
+    complete = {**defaults, **values}
+    # The options of the synthetic graph are a dataclass; a configuration holds plain values.
+    return {k: asdict(v) if is_dataclass(v) else v for k, v in complete.items()}  # type: ignore[arg-type]

@@ -1,0 +1,179 @@
+"""Commands, links, options and examples in README.md and docs/ are correct."""
+
+import ast
+import inspect
+import re
+import shlex
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pamt_lightning
+from pamt_lightning import PAMTModule
+from pamt_lightning.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [
+    *PAGES,
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *(ROOT / "docs").glob("*/**/*.md"),
+]
+EXAMPLES = [ROOT / "README.md", ROOT / "docs" / "training.md"]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", text(path), re.DOTALL | re.MULTILINE)
+    return [re.sub(rf"^{indent}", "", code, flags=re.MULTILINE) for indent, code in found]
+
+
+def commands() -> list[str]:
+    """Each `pamt …` command of a code block once, without comments."""
+    lines = [
+        line.split("  #")[0].strip()
+        for page in PAGES
+        for block in blocks(page, "bash")
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    found = [re.search(r"(?:^|\s)pamt\s.*", line) for line in lines if not line.startswith("#")]
+    return sorted({match[0].strip() for match in found if match})
+
+
+FIT = [command for command in commands() if command.startswith("pamt fit")]
+OTHERS = sorted(
+    {command.split()[1] for command in commands() if command not in FIT and " " in command}
+)
+
+
+def exit_code(argv: list[str]) -> int:
+    try:
+        return main(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_readme_is_short_and_starts_with_the_two_commands() -> None:
+    readme = text(ROOT / "README.md")
+    assert len(readme.split()) <= 1500
+    first = blocks(ROOT / "README.md", "bash")[0].splitlines()
+    assert [line.split("#")[0].strip() for line in first] == ["make run", "make test"]
+    makefile = text(ROOT / "Makefile")
+    assert "\nrun:" in makefile
+    assert "\ntest:" in makefile
+    assert "make test" in text(ROOT / ".ci" / "run")
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name)
+def test_relative_links_resolve(page: Path) -> None:
+    for link in re.findall(r"\]\(<?([^)>\s]+)>?\)", text(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+@pytest.mark.parametrize("command", FIT)
+def test_fit_commands_parse(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    argv = [word for word in shlex.split(command)[1:] if word != "--print_config"]
+    assert exit_code([*argv, "--print_config"]) == 0, capsys.readouterr().err
+
+
+def options_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """The options in the help of a command."""
+    assert exit_code([*argv, "--help"]) == 0, capsys.readouterr().err
+    return set(re.findall(r"--[\w.]+", capsys.readouterr().out))
+
+
+def test_commands_and_options_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    fit = options_of(["fit"], capsys)
+    helps = {"fit": fit}
+    for command in OTHERS:
+        helps[command] = options_of([command], capsys) | (
+            fit if command in ("bench", "tune") else set()
+        )
+    helps["datasets"] |= options_of(["datasets", "convert"], capsys)
+    for line in commands():
+        for option in re.findall(r"--[\w.]+", line):
+            if not option.startswith("--model"):
+                assert option in helps[line.split()[1]], line
+    for page in PAGES:
+        for option in set(re.findall(r"--(?:data|stopping|trainer)\.\w+", text(page))):
+            assert option in fit, (name(page), option)
+
+
+def test_model_options_exist() -> None:
+    modules = [
+        getattr(pamt_lightning, each) for each in dir(pamt_lightning) if each.endswith("Module")
+    ]
+    known = {argument for each in modules for argument in inspect.signature(each).parameters}
+    for page in PAGES:
+        for option in re.findall(r"--model\.(\w+)", text(page)):
+            assert option in known | {"help"}, (name(page), option)
+
+
+def test_defaults_in_the_table_are_those_of_the_code() -> None:
+    defaults = {k: p.default for k, p in inspect.signature(PAMTModule).parameters.items()}
+    page = text(ROOT / "docs" / "method.md")
+    rows = re.findall(r"^\| [^|]+ \| `(\w+)` \| `?([\w.]+)`? \|", page, re.MULTILINE)
+    assert len(rows) >= 7
+    for option, shown in rows:
+        assert str(defaults[option]).lower() == shown, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_imports_of_examples_resolve(page: Path) -> None:
+    for code in blocks(page, "python"):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    assert hasattr(import_module(node.module), alias.name), alias.name
+
+
+@pytest.mark.parametrize(
+    "code",
+    [code for page in EXAMPLES for code in blocks(page, "python")],
+    ids=["readme", "run", "trainer"],
+)
+def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = {"dataset": "synthetic", "synthetic": {"num_nodes": 300, "num_features": 60}}
+    quick = (
+        code.replace('GraphDataModule(dataset="synthetic")', "GraphDataModule(**SMALL)")
+        .replace('"PAMT", dataset="synthetic"', '"PAMT", data=SMALL, trainer={"max_epochs": 3}')
+        .replace('dataset="synthetic"', "data=SMALL")
+        .replace('"max_epochs": 2000', '"max_epochs": 3')
+        .replace("max_epochs=2000", "max_epochs=3, logger=False")
+    )
+    assert "SMALL" in quick
+    assert "max_epochs" in quick
+    scope: dict[str, Any] = {"SMALL": small}
+    exec(compile(quick, "example", "exec"), scope)
+    if "result" in scope:
+        accuracy = scope["result"].test_acc
+    else:
+        accuracy = float(scope["trainer"].callback_metrics["test_acc"])
+    assert 0 < accuracy <= 1
