@@ -127,7 +127,7 @@ class Runner:
                 for _, claim in self._busy.values():
                     claim.release()
                 for left in (self._queue, self._busy, self._elsewhere):
-                    left.clear()  # type: ignore[attr-defined]
+                    left.clear()
         return tally
 
     def _submit(self, run: Run, retry: bool) -> None:

@@ -11,11 +11,14 @@ import hashlib
 import inspect
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.data.splits import resolve_split_seed
@@ -254,6 +257,10 @@ def prepare() -> None:
     """Import what runs need; the first thing that a worker process does."""
     import pamt_lightning.studies.edges
     import pamt_lightning.training.run  # noqa: F401
+
+    # The lock that progress bars make by default is a semaphore of the system, which a worker that
+    # is killed would leave behind.
+    tqdm.set_lock(threading.RLock())
 
 
 def compute(row: Mapping[str, Any]) -> dict[str, Any]:
