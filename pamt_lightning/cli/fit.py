@@ -26,10 +26,13 @@ def run_fit(args: Sequence[str]) -> int:
     base = None if resumed is None or shows else _config_of(resumed)
     resolved = choices.resolve(base)
 
-    from pamt_lightning.cli.configure import Configurator, Request
+    from pamt_lightning.cli.configure import Configurator, Request, print_model_help
 
+    if choices.help_of is not None:
+        print_model_help(resolved.model.name, resolved.model.class_path)
+        return 0
     configurator = Configurator("fit", DESCRIPTION, _add_options)
-    if shows:
+    if choices.shows_help:
         configurator.cli(resolved.model.class_path).parser.print_help()
         return 0
     config, options = configurator.parse(Request(resolved, choices.words, choices.options))
