@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from pamt_lightning.data.store.npy_stream import NpyStream
 
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.raw import RawGraph, simple_graph
 from pamt_lightning.data.scaling import ScaleName, Scaling
-from pamt_lightning.data.store.npy_stream import NpyStream
 from pamt_lightning.data.store.reader import HEADER, GraphStore, is_store, sha256_of_array
 from pamt_lightning.data.store.writer import GraphStoreWriter, write_store
 from pamt_lightning.data.synthetic import synthetic_graph
