@@ -84,7 +84,7 @@ def test_pickles_are_never_opened(tmp_path: Path) -> None:
     assert raw.node_ids.tolist() == [0, 1, 2]
     for key in ("labels", "class_names", "node_names"):
         with pytest.raises(InputError, match=rf"toy\.npz: key `{key}` .*pickle"):
-            read(toy_npz(**{key: bomb}))
+            read(toy_npz(True, **{key: bomb}))
     assert not trace.exists()
 
 
