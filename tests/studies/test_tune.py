@@ -134,7 +134,7 @@ def test_one_choice_is_scored_on_all_data_sets_under_all_conditions(tmp_path: Pa
 
     def score(options: dict[str, Any], split: str) -> float:
         of_data = {"cora_ml": 0.4, "pubmed": 0.2}[options["dataset"]]
-        return of_data + options.get("noise", 0.0) + 0.02 * int(split[3:])
+        return float(of_data + options.get("noise", 0.0) + 0.02 * int(split[3:]))
 
     search, executor = tuner(tmp_path, space, score, ("val0", "val1"))
     (trial,) = search.search(tmp_path / STORAGE, 1)
