@@ -139,15 +139,16 @@ class FitCLI(LightningCLI):
                 and the file it is in.
         """
         resolved = request.resolved
-        parsed = self._checked(resolved.merged(), resolved.layers)
+        known = self.parser.get_defaults().as_dict()
+        # Other commands may have options that this one has not, such as `run_dir`.
+        content = {k: v for k, v in resolved.merged().items() if k in known}
+        parsed = self._checked(content, resolved.layers)
         if request.words:
             parsed = self._checked_words(list(request.words), parsed)
         if request.options:
             option = Layer("", nested(request.options))
             parsed = self._checked(option.content, (option,), parsed)
-        content = parsed.as_dict()
-        content["model"] = content.get("model") or {}
-        return RunConfig.from_sections(resolved.model, content), parsed
+        return RunConfig.from_sections(resolved.model, parsed.as_dict()), parsed
 
     def _checked(
         self, content: Mapping[str, Any], layers: Sequence[Layer], base: Any = None

@@ -180,16 +180,6 @@ class PAMTModule(SoftLabelModule):
         self.register_buffer("inference_choice", torch.tensor(0), persistent=inference == "auto")
         self.refresh_report: RefreshReport | None = None
 
-    @property
-    def propagations_per_epoch(self) -> int:
-        """Number of propagations in a validation."""
-        return {"network": 0, "auto": 2}.get(self.inference, 1)
-
-    @property
-    def refreshes_per_epoch(self) -> float:
-        """One in t_u epochs."""
-        return 1.0 / self.refresh_interval if self.refresh_interval else 0.0
-
     # Life cycle --------------------------------------------------------------------------------
 
     def make_soft_labels(self, batch: GraphBatch) -> None:

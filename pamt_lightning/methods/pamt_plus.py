@@ -143,11 +143,6 @@ class PAMTPlusModule(PAMTModule):
         return [*super().decayed_parameters(), *(net.input.weight for net in others)]
 
     @property
-    def propagations_per_epoch(self) -> int:
-        """Number of propagations in a validation: one for each choice that needs the graph."""
-        return 4 if self.others else super().propagations_per_epoch
-
-    @property
     def chosen(self) -> str:
         """The learner and form of the prediction; see ``inference``."""
         return CHOICES[int(self.inference_choice)] if self.others else super().chosen

@@ -88,16 +88,6 @@ class SoftLabelModule(NodeClassificationModule):
         """Class probabilities from f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
         return self.propagated_prediction(logits, batch.adj_norm)
 
-    @property
-    def propagations_per_epoch(self) -> int:
-        """Number of propagations in a validation, for estimates."""
-        return 1
-
-    @property
-    def refreshes_per_epoch(self) -> float:
-        """Mean number of refreshes of the soft labels in an epoch, for estimates."""
-        return 0.0
-
     # Life cycle --------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:

@@ -1,32 +1,21 @@
-"""Memory and time of a long run, estimated before it starts."""
+"""Memory of a long run, estimated before it starts, and its time, from the first epoch."""
 
 from __future__ import annotations
 
-import copy
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback
-from torch import Tensor
 
 from pamt_lightning.graph import Graph
-from pamt_lightning.kernels.csr import sum_of_rows
-from pamt_lightning.kernels.features import Features, as_features
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 from pamt_lightning.nn import MLP
 
 _LARGE = 2_000_000  # nodes plus stored edges of a graph that is worth an estimate
-# Large enough that the measured part does not fit into a cache.
-_NODES_TRIED = 100_000
-_NEIGHBOURS_TRIED = 5_000_000
 
 # Measured on graphs of 10^6 and 10^7 nodes: the largest number of values held at once for each
 # stored entry of Â and for each entry of a matrix [N, C] or [B, hidden].
@@ -36,28 +25,18 @@ _PER_HIDDEN = 4.0
 _PROCESS = 0.45e9  # Python, torch and Lightning themselves
 
 
-@dataclass(frozen=True)
-class RunEstimate:
-    """Memory and time of a run.
-
-    Attributes:
-        memory: Peak memory of each process in bytes, without files that are mapped into memory.
-        epoch_seconds: Time of an epoch, including its share of the refreshes.
-    """
-
-    memory: float
-    epoch_seconds: float
-
-
 class LongRunNote(Callback):
-    """Before a run on a large graph, prints its estimated memory and time on standard error.
+    """Prints the memory and the time of a run on a large graph on standard error.
 
-    For methods that learn from soft labels, on CPUs. The time is measured on a small part of the
-    work and scaled up; the training itself is not affected.
+    For methods that learn from soft labels, on CPUs.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: float | None = None
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print the estimate if the graph is large."""
+        """Estimate the memory if the graph is large."""
         data = getattr(trainer, "datamodule", None)
         if not isinstance(pl_module, SoftLabelModule) or data is None:
             return
@@ -66,20 +45,32 @@ class LongRunNote(Callback):
             return
         if not trainer.is_global_zero:
             return
-        found = estimate_run(pl_module, graph, data.effective_batch_size, trainer.world_size)
-        here = max(1, trainer.world_size // max(1, trainer.num_nodes))
-        for line in describe(found, graph, memory_for_each(here), trainer.max_epochs):
-            print(line, file=sys.stderr)
+        memory = memory_of(pl_module, graph, data.effective_batch_size, trainer.world_size)
+        available = memory_for_each(max(1, trainer.world_size // max(1, trainer.num_nodes)))
+        free = "" if available is None else f" ({available / 1e9:.1f} GB available)"
+        size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
+        print(f"{size}: about {memory / 1e9:.1f} GB of memory{free}.", file=sys.stderr)
+        if available is not None and memory > available:
+            print(
+                "warning: the memory will not suffice. A smaller --data.batch_size and a graph "
+                "store (`pamt datasets convert`) need less; several machines can share the nodes.",
+                file=sys.stderr,
+            )
+        self._started = time.monotonic()
 
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock without pretraining and the first mask."""
+        if self._started is not None:
+            self._started = time.monotonic()
 
-def estimate_run(
-    model: SoftLabelModule, graph: Graph, batch_size: int | None = None, world_size: int = 1
-) -> RunEstimate:
-    """Memory and time of a training of ``model`` on ``graph`` by ``world_size`` processes."""
-    return RunEstimate(
-        memory_of(model, graph, batch_size, world_size),
-        epoch_seconds_of(model, graph, batch_size, world_size),
-    )
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Report the time of the first epoch, and of all epochs at this rate."""
+        if self._started is None:
+            return
+        seconds, self._started = time.monotonic() - self._started, None
+        left = (trainer.max_epochs or 0) - trainer.current_epoch
+        total = f", {duration(left * seconds)} for {left:,} epochs at most" if left > 0 else ""
+        print(f"first epoch: {duration(seconds)}{total}.", file=sys.stderr)
 
 
 def memory_of(
@@ -106,53 +97,6 @@ def _attributes_in_use(graph: Graph) -> float:
         return 2.0 * graph.num_features  # dropout makes a copy
     # Column and value, before and after dropout, by node and by attribute.
     return 8.0 * len(graph.x.values()) / max(1, graph.num_nodes)
-
-
-def epoch_seconds_of(
-    model: SoftLabelModule, graph: Graph, batch_size: int | None = None, world_size: int = 1
-) -> float:
-    """Seconds of an epoch, scaled up from a part of it that is measured."""
-    nodes = min(graph.num_nodes, _NODES_TRIED)
-    dtype: Any = model.dtype
-    x = as_features(graph.x).take_rows(slice(0, nodes)).as_type(dtype)
-    networks = [copy.deepcopy(part) for part in model.modules() if isinstance(part, MLP)]
-    # Batches hold other nodes each time, so no transpose can be kept.
-    chosen = None if batch_size is None else torch.arange(nodes)
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        step = sum(_seconds(partial(_step, net.train(), x, chosen)) for net in networks)
-    with torch.no_grad():
-        forward = sum(_seconds(partial(net.eval(), x)) for net in networks)
-        smoothing = _seconds_per_product(graph, model.num_classes, dtype)
-    refreshes = model.refreshes_per_epoch
-    of_nodes = (step + (1 + refreshes) * forward) * graph.num_nodes / nodes
-    # A mask takes about as long as two products with Â.
-    products = model.num_steps * (model.propagations_per_epoch + refreshes) + 2 * refreshes
-    return (of_nodes + products * smoothing) / world_size
-
-
-def _step(net: MLP, x: Features, chosen: Tensor | None) -> None:
-    net(x if chosen is None else x.take_rows(chosen)).sum().backward()
-
-
-def _seconds_per_product(
-    graph: Graph, num_classes: int, dtype: torch.dtype = torch.float32
-) -> float:
-    crow = graph.adjacency.crow_indices()
-    last = max(1, int(torch.searchsorted(crow, _NEIGHBOURS_TRIED)))
-    crow = crow[: last + 1]
-    entries = int(crow[-1])
-    col = graph.adjacency.col_indices()[:entries]
-    values = graph.adjacency.values()[:entries].to(dtype)
-    y = torch.ones(graph.num_nodes, num_classes, dtype=dtype)
-    seconds = _seconds(lambda: sum_of_rows(crow, col, y, values))
-    return seconds * (2 * graph.num_edges + graph.num_nodes) / max(1, entries)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    work()  # the first use reads from disk
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def available_memory() -> int | None:
@@ -186,30 +130,6 @@ def _kilobytes(file: str, name: str) -> int | None:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
         return int(next(line for line in lines if line.startswith(name)).split()[1])
     return None
-
-
-def describe(
-    estimate: RunEstimate, graph: Graph, available: int | None, max_epochs: int | None
-) -> list[str]:
-    """The note, and a warning if the memory will not suffice."""
-    free = "" if available is None else f" ({available / 1e9:.1f} GB available)"
-    lines = [
-        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges: about "
-        f"{estimate.memory / 1e9:.1f} GB of memory{free} and {duration(estimate.epoch_seconds)} "
-        f"per epoch{_at_most(estimate, max_epochs)}."
-    ]
-    if available is not None and estimate.memory > available:
-        lines.append(
-            "warning: there is not enough memory. Use a smaller --data.batch_size, a graph store "
-            "(`pamt datasets convert`), or several machines that share the nodes."
-        )
-    return lines
-
-
-def _at_most(estimate: RunEstimate, max_epochs: int | None) -> str:
-    if not max_epochs or max_epochs < 1:
-        return ""
-    return f", {duration(max_epochs * estimate.epoch_seconds)} for {max_epochs} epochs"
 
 
 def duration(seconds: float) -> str:
