@@ -93,9 +93,14 @@ def run_study(argv: Sequence[str]) -> int:
         )
         for name in options.studies
     ]
+    names = [study.name for study in chosen]
     for study in chosen:
         refuse(study.source, study.option_names())
-    _check_names(chosen)
+        if names.count(study.name) > 1:
+            raise InputError(
+                f"two of the studies are named {study.name!r}, so their reports would overwrite "
+                "each other: rename a file, or run them with different --folder."
+            )
     folder = Path(options.folder or FOLDER)
     if options.any_version and not options.report:
         raise InputError("--any-version goes with --report: runs are always of this version.")
@@ -134,11 +139,11 @@ def run_bench(argv: Sequence[str]) -> int:
         description="One configuration on many splits: mean, deviation and interval.",
         epilog=_BENCH_EPILOG,
     )
-    add_run_options(parser, seeds="test20", folder=FOLDER)
+    add_run_options(parser, seeds="test20", inits="1", folder=FOLDER)
+    parser.set_defaults(seeds="test20", inits=1)
     options, rest = parser.parse_known_args(argv)
     refuse("pamt bench", typed_names(rest))
-    splits = split_seeds(options.seeds)
-    inits = init_seeds(1 if options.inits is None else options.inits)
+    splits, inits = split_seeds(options.seeds), init_seeds(options.inits)
     jobs = check_jobs(options.jobs, options.threads)
     typed = fit_options("bench", rest)
     cell = Cell(_dataset_of(typed.config), typed.config.method)
@@ -191,40 +196,20 @@ def _study_parser() -> Parser:
     parser.add_argument(
         "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
     )
-    add_run_options(parser, seeds=None, folder=FOLDER)
+    add_run_options(parser, seeds="those of the study", inits="that of the study", folder=FOLDER)
     return parser
 
 
-def add_run_options(
-    parser: Parser,
-    *,
-    seeds: str | None,
-    folder: str,
-    seeds_help: str = "splits: test20 (the first 20 published test seeds), val5, or a list: "
-    "test0,7,42",
-    retry_help: str = "repeat failed runs",
-) -> None:
-    """Add the options that all commands with many runs share.
-
-    Args:
-        parser: The parser.
-        seeds: Default of ``--seeds``; none for those of the study.
-        folder: Default of ``--folder``, for the help.
-        seeds_help: What ``--seeds`` takes.
-        retry_help: What ``--retry`` does.
-    """
-    of_study = seeds is None
+def add_run_options(parser: Parser, *, seeds: str, inits: str, folder: str) -> None:
+    """Add the options that all commands with many runs share; the defaults are for the help."""
     parser.add_argument(
         "--seeds",
-        default=seeds,
         metavar="LIST",
-        help=f"{seeds_help}; default {'those of the study' if of_study else seeds}",
+        help="splits: test20 (the first 20 published test seeds), val5 (validation seeds), or a "
+        f"list: test0,7,42; default {seeds}",
     )
     parser.add_argument(
-        "--inits",
-        type=int,
-        metavar="M",
-        help=f"initialisations of each split; default {'that of the study' if of_study else 1}",
+        "--inits", type=int, metavar="M", help=f"initialisations of each split; default {inits}"
     )
     parser.add_argument(
         "--jobs", type=int, metavar="J", help="processes; default as many as the cores allow"
@@ -233,7 +218,7 @@ def add_run_options(
         "--threads", type=int, default=1, metavar="T", help="threads of each run; default 1"
     )
     parser.add_argument("--folder", metavar="DIR", help=f"where results go; default {folder}")
-    parser.add_argument("--retry", action="store_true", help=retry_help)
+    parser.add_argument("--retry", action="store_true", help="repeat what failed")
 
 
 def typed_names(args: Sequence[str]) -> set[str]:
@@ -261,17 +246,6 @@ def fit_options(command: str, args: Sequence[str]) -> FitOptions:
 
 def _list(value: str | None) -> list[str] | None:
     return None if value is None else [part for part in value.split(",") if part]
-
-
-def _check_names(chosen: Sequence[Study]) -> None:
-    """Refuse studies that would write into one folder."""
-    names = [study.name for study in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"two of the studies are named {name!r}, so their reports would overwrite each "
-                "other: rename a file, or run them with different --folder."
-            )
 
 
 # Running -----------------------------------------------------------------------------------------

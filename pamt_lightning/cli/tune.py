@@ -87,7 +87,7 @@ def run_tune(argv: Sequence[str]) -> int:
         datasets=space.datasets,
         methods=("tuned",),
         splits=split_seeds(options.seeds),
-        inits=init_seeds(1 if options.inits is None else options.inits),
+        inits=init_seeds(options.inits),
         reference="tuned",
         split_options=("data.noise_seed",),
     )
@@ -140,13 +140,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--output", metavar="FILE", help="config file to write; default DIR/best.yaml"
     )
-    add_run_options(
-        parser,
-        seeds="val6",
-        folder="lightning_logs/tune/SPACE",
-        seeds_help="validation splits, such as val8",
-        retry_help="repeat failed trials",
-    )
+    add_run_options(parser, seeds="val6", inits="1", folder="lightning_logs/tune/SPACE")
+    parser.set_defaults(seeds="val6", inits=1)
     return parser
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ _KEYS = {
     *("title", "description", "datasets", "methods", "seeds", "inits", "sweeps", "reference"),
     *("options", "split_options"),
 }
+_DEFAULTS = {"seeds": "test20", "inits": 1, "sweeps": [], "options": {}, "split_options": []}
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
 
@@ -133,51 +135,63 @@ def read_study(
     content = read_yaml(path, "datasets:, methods: and other keys of a study")
     with error_context(str(path)):
         check_keys(content, _KEYS)
-    given = {
-        **{"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits},
-        "reference": reference,
-    }
+    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
+    given["reference"] = None if reference is None else reference.split(",")
     typed = {key: value for key, value in given.items() if value is not None}
-    content = {**content, **typed}
+    content = {**_DEFAULTS, **content, **typed}
 
-    def read(key: str, parse: Callable[[Any, Path], Any], default: Any = None) -> Any:
-        with error_context(f"--{key}" if key in typed else str(path)):
-            return parse(content.get(key, default), Path() if key in typed else path.parent)
+    def context(key: str) -> AbstractContextManager[None]:
+        return error_context(f"--{key}" if key in typed else str(path))
 
-    chosen: tuple[str, ...] = read("methods", _methods)
+    def names(key: str, canonical: Callable[[str, Path], str]) -> tuple[str, ...]:
+        folder = Path() if key in typed else path.parent
+        with context(key):
+            return _names(key, content.get(key), lambda name: canonical(name, folder))
+
+    chosen = names("methods", method_name)
+    references = names("reference", method_name) if "reference" in content else chosen[:1]
+    missing = [name for name in references if name not in chosen]
     # A reference of the file need not be among the methods of the command line.
-    allowed = () if "methods" in typed and reference is None else chosen
-    references: tuple[str, ...] = read(
-        "reference", lambda value, folder: _references(value, allowed, folder), chosen[0]
-    )
-    references = tuple(each for each in references if each in chosen) or chosen[:1]
-    sweeps = read("sweeps", lambda value, _: _sweeps(value), [])
+    if missing and ("methods" not in typed or "reference" in typed):
+        with context("reference"):
+            raise InputError(
+                f"`reference` must be one of the methods ({', '.join(chosen)}), got {missing[0]!r}."
+            )
+    references = tuple(name for name in references if name in chosen) or chosen[:1]
+    with context("seeds"):
+        splits = split_seeds(content["seeds"])
+    with context("inits"):
+        init = init_seeds(content["inits"])
+    with error_context(str(path)):
+        if not isinstance(content["options"], dict):
+            raise InputError(f"`options` must map options to values, got {content['options']!r}.")
+        sweeps = _sweeps(content["sweeps"])
+        listed = content["split_options"]
+        split_options = () if listed == [] else _names("split_options", listed, str)
     return Study(
         name=path.stem,
         title=str(content.get("title", path.stem)),
         description=" ".join(str(content.get("description", "")).split()),
-        datasets=read("datasets", _datasets),
+        datasets=names("datasets", dataset_name),
         methods=chosen,
-        splits=read("seeds", lambda value, _: split_seeds(value), "test20"),
-        inits=read("inits", lambda value, _: init_seeds(value), 1),
+        splits=splits,
+        inits=init,
         sweeps=sweeps,
         reference=references[0],
         further_references=references[1:],
-        options=read("options", lambda value, _: _options(value), {}),
-        split_options=read("split_options", lambda value, _: _split_options(value), []),
+        options=content["options"],
+        split_options=split_options,
         source=str(path),
         narrowed=" ".join(f"--{key} {_as_typed(value)}" for key, value in typed.items()),
     )
 
 
-def check_keys(content: Iterable[str], known: set[str], what: str = "") -> None:
+def check_keys(content: Iterable[str], known: set[str]) -> None:
     """Refuse keys that are not known."""
     for key in content:
         if key not in known:
             hint = did_you_mean(key, known)
-            raise InputError(
-                f"{what}there is no key {key!r}.{hint} Keys: {', '.join(sorted(known))}."
-            )
+            raise InputError(f"there is no key {key!r}.{hint} Keys: {', '.join(sorted(known))}.")
 
 
 def check_once(key: str, values: Sequence[Value]) -> None:
@@ -233,38 +247,6 @@ def _study_file(name: str) -> Path:
 
 def _as_typed(value: object) -> str:
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
-
-
-# The keys of a file ------------------------------------------------------------------------------
-
-
-def _datasets(value: Any, folder: Path) -> tuple[str, ...]:
-    return _names("datasets", value, lambda name: dataset_name(name, folder))
-
-
-def _methods(value: Any, folder: Path) -> tuple[str, ...]:
-    return _names("methods", value, lambda name: method_name(name, folder))
-
-
-def _references(value: Any, methods: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """The methods that others are compared with; each one of ``methods`` unless that is empty."""
-    listed = value.split(",") if isinstance(value, str) else value
-    found = _names("reference", listed, lambda name: method_name(name, folder))
-    if methods and (missing := [name for name in found if name not in methods]):
-        raise InputError(
-            f"`reference` must be one of the methods ({', '.join(methods)}), got {missing[0]!r}."
-        )
-    return found
-
-
-def _options(value: Any) -> dict[str, Value]:
-    if not isinstance(value, dict):
-        raise InputError(f"`options` must map options to values, got {value!r}.")
-    return value
-
-
-def _split_options(value: Any) -> tuple[str, ...]:
-    return _names("split_options", value, str) if value != [] else ()
 
 
 def _names(key: str, value: Any, canonical: Callable[[str], str]) -> tuple[str, ...]:
