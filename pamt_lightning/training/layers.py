@@ -56,6 +56,8 @@ class ModelName:
         method = find_method(text) or method_of_class(text)
         if method is not None:
             return cls(method.name, method.class_path, method)
+        if text.endswith(_ENDINGS):
+            raise InputError(f"{text} is a file, not a method; config files go to --config.")
         if "." not in text:
             raise unknown_method(text)
         return cls(text.rpartition(".")[2].removesuffix("Module"), text, None)
@@ -145,9 +147,13 @@ def read_layer(name: str) -> Layer:
     """The layer of a config file."""
     path = find_config(name)
     content = read_yaml(path, _HOLDS, name)
-    for key, value in content.items():
-        if key != "model" and isinstance(value, str) and value.endswith(_ENDINGS):
-            content[key] = read_yaml(path.parent / value, _HOLDS)  # a section in its own file
+    by_dataset = content.get(BY_DATASET)
+    parts = by_dataset.values() if isinstance(by_dataset, dict) else ()
+    for sections in (content, *(part for part in parts if isinstance(part, dict))):
+        for key, value in sections.items():
+            if isinstance(value, str) and value.endswith(_ENDINGS):
+                with error_context(f"{name}: {key}"):  # a section in its own file
+                    sections[key] = read_yaml(path.parent / value, "the options of a section")
     return make_layer(name, content)
 
 
