@@ -170,6 +170,9 @@ class _Run:
             raise InputError(
                 f"another process of this run has ended. {self._how_to_resume()}"
             ) from None
+        if not self.stopping.best_state and not self.config.trainer.get("fast_dev_run"):
+            # With max_epochs=0 Lightning skips the training and its hooks.
+            raise InputError("nothing was trained: `trainer.max_epochs` must be 1 or more.")
 
     def _test(self) -> dict[str, float]:
         split = self.datamodule.split
@@ -294,7 +297,10 @@ def _build_trainer(
         logger = TensorBoardLogger(
             place.path.parent, "", place.path.name, default_hp_metric=False, purge_step=purge
         )
-    return pl.Trainer(callbacks=callbacks, logger=logger or False, **options)
+    try:
+        return pl.Trainer(callbacks=callbacks, logger=logger or False, **options)
+    except (TypeError, ValueError) as error:  # Lightning checks the options that it is given
+        raise InputError(f"trainer: {' '.join(str(error).split())}") from None
 
 
 def _instantiated(value: Any) -> Any:
