@@ -122,15 +122,6 @@ def resolve(
     """
     chosen = None if model is None else ModelName.parse(model)
     given = [read_layer(file) for file in files]
-    naming = [layer for layer in given if layer.is_named and layer.model]
-    decided = chosen or (naming[-1].model if naming else None) or (base.model if base else None)
-    decided = decided or ModelName.parse(DEFAULT.name)
-    if base is not None and base.model and base.model.class_path != decided.class_path:
-        where = naming[-1].source if chosen is None else f"--model {model}"
-        raise InputError(
-            f"{where} asks for {decided.name}, the checkpoint is of {base.model.name}: leave that "
-            "out, or name another checkpoint."
-        )
     below: list[Layer] = []
     above: list[Layer] = []
     if chosen is not None and chosen.method is not None and chosen.method.file is not None:
@@ -139,6 +130,15 @@ def resolve(
     layers = [*below, *([base] if base else []), *given, *above]
     dataset = _dataset_in_use([*layers, Layer("", {"data": dict(data or {})})])
     parts = [part for layer in layers for part in _expand(layer, dataset)]
+    named = [(part.source, part.model) for part in parts if part.is_named and part.model]
+    source, decided = named[-1] if named else ("", ModelName.parse(DEFAULT.name))
+    if chosen is not None:
+        source, decided = f"--model {model}", chosen
+    if base is not None and base.model and base.model.class_path != decided.class_path:
+        raise InputError(
+            f"{source} asks for {decided.name}, the checkpoint is of {base.model.name}: leave that "
+            "out, or name another checkpoint."
+        )
     notes = _keep_one_model(parts, decided, chosen is not None)
     return Resolved(decided, tuple(parts), tuple(notes))
 
