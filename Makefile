@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow results bench clean
+.PHONY: run test test-slow results speed clean
 
 run: $(VENV)/.run  ## train PAMT on Pubmed with the paper's hyper-parameters and test it
 	$(BIN)/pamt datasets fetch pubmed
@@ -19,12 +19,12 @@ test: $(VENV)/.dev  ## lint, types, tests
 test-slow: $(VENV)/.dev  ## the tests that take minutes or need the package index
 	$(BIN)/python -m pytest -m "slow or network"
 
-results: $(VENV)/.run  ## the studies behind docs/results.md: many hours, goes on where it was stopped
-	$(BIN)/pamt study main noise ablation parameters --folder docs/results --summary docs/results.md
+results: $(VENV)/.run  ## the studies behind docs/results.md: many hours; run it again to resume
+	$(BIN)/pamt study main noise ablation parameters
 
-bench: $(VENV)/.run  ## how fast this machine is: ratios measured side by side (a quarter of an hour)
+speed: $(VENV)/.run  ## how fast this machine is: ratios measured side by side (a quarter of an hour)
 	$(PIP_INSTALL) -e ".[plots,benchmark]"
-	$(BIN)/pamt benchmark
+	$(BIN)/pamt speed
 
 clean:  ## remove the virtual environment and the caches; runs are kept
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

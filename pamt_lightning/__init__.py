@@ -1,7 +1,11 @@
-"""Label the nodes of an attributed network when few labels are known and the edges lie.
+"""Classify the nodes of an attributed graph when few labels are known and many edges unreliable.
 
-The public names are imported on first use, so that ``import pamt_lightning`` costs nothing and the
-commands that need no torch answer at once.
+PAMT (Propagation with Adaptive Mask then Training) and fourteen other methods:
+
+>>> from pamt_lightning import RunConfig, run  # doctest: +SKIP
+>>> run(RunConfig.create("PAMT", dataset="cora_ml")).test_acc  # doctest: +SKIP
+
+The public names are imported on first use, so that ``import pamt_lightning`` takes no time.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from pamt_lightning.version import __version__
 
 if TYPE_CHECKING:
     from pamt_lightning.data.datamodule import GraphDataModule
+    from pamt_lightning.errors import InputError
     from pamt_lightning.graph import Graph
     from pamt_lightning.methods.label_propagation import LabelPropagationModule
     from pamt_lightning.methods.pamt import PAMTModule
@@ -26,30 +31,39 @@ if TYPE_CHECKING:
         RobustGCNModule,
         SGCModule,
     )
+    from pamt_lightning.training.config import RunConfig
+    from pamt_lightning.training.progress import EpochBar
+    from pamt_lightning.training.run import RunResult, run
+    from pamt_lightning.training.stopping import BestStopping
 
-_HOME = {
-    "Graph": "pamt_lightning.graph",
-    "GraphDataModule": "pamt_lightning.data.datamodule",
-    "LabelPropagationModule": "pamt_lightning.methods.label_propagation",
-    "PAMTModule": "pamt_lightning.methods.pamt",
-    "PAMTPlusModule": "pamt_lightning.methods.pamt_plus",
-    "PTAModule": "pamt_lightning.methods.propagate_then_train",
-    "PTDModule": "pamt_lightning.methods.propagate_then_train",
-    "PTSModule": "pamt_lightning.methods.propagate_then_train",
-    "APPNPModule": "pamt_lightning.methods.supervised",
-    "GATModule": "pamt_lightning.methods.supervised",
-    "GCNModule": "pamt_lightning.methods.supervised",
-    "MLPModule": "pamt_lightning.methods.supervised",
-    "RobustGCNModule": "pamt_lightning.methods.supervised",
-    "SGCModule": "pamt_lightning.methods.supervised",
+_MODULES = {
+    "data.datamodule": ("GraphDataModule",),
+    "errors": ("InputError",),
+    "graph": ("Graph",),
+    "methods.label_propagation": ("LabelPropagationModule",),
+    "methods.pamt": ("PAMTModule",),
+    "methods.pamt_plus": ("PAMTPlusModule",),
+    "methods.propagate_then_train": ("PTAModule", "PTDModule", "PTSModule"),
+    "methods.supervised": (
+        *("APPNPModule", "GATModule", "GCNModule"),
+        *("MLPModule", "RobustGCNModule", "SGCModule"),
+    ),
+    "training.config": ("RunConfig",),
+    "training.progress": ("EpochBar",),
+    "training.run": ("RunResult", "run"),
+    "training.stopping": ("BestStopping",),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "APPNPModule",
+    "BestStopping",
+    "EpochBar",
     "GATModule",
     "GCNModule",
     "Graph",
     "GraphDataModule",
+    "InputError",
     "LabelPropagationModule",
     "MLPModule",
     "PAMTModule",
@@ -58,14 +72,17 @@ __all__ = [
     "PTDModule",
     "PTSModule",
     "RobustGCNModule",
+    "RunConfig",
+    "RunResult",
     "SGCModule",
     "__version__",
+    "run",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

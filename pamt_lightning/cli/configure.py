@@ -23,6 +23,7 @@ from pamt_lightning.training.config import (
     import_class,
 )
 from pamt_lightning.training.layers import Layer, Resolved, dataset_file, nested, resolve
+from pamt_lightning.training.quiet import silence_lightning
 from pamt_lightning.training.stopping import BestStopping
 
 AddOptions = Callable[[LightningArgumentParser], None]
@@ -68,6 +69,7 @@ class FitCLI(LightningCLI):
             "stopping": BestStopping,
             "trainer": pl.Trainer,
         }
+        silence_lightning()
         super().__init__(
             model_class=model_class,
             datamodule_class=GraphDataModule,
@@ -252,6 +254,15 @@ class Configurator:
         return self._parsers[class_path]
 
 
+def print_model_help(name: str, class_path: str) -> None:
+    """Print the options of one method."""
+    parser = LightningArgumentParser(
+        usage=f"pamt fit --model {name} [options]", description="", add_help=False
+    )
+    parser.add_class_arguments(import_class(class_path), "model", skip={*SIZES}, fail_untyped=False)
+    parser.print_help()
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """The options of `pamt fit` inside a command that makes many runs.
@@ -280,7 +291,10 @@ class FitOptions:
         choices = Choices.read(args)
         resolved = choices.resolve()
         configurator = Configurator(command, description, add_options)
-        if choices.shows_help or choices.help_of is not None:
+        if choices.help_of is not None:
+            print_model_help(resolved.model.name, resolved.model.class_path)
+            raise SystemExit(0)
+        if choices.shows_help:
             configurator.cli(resolved.model.class_path).parser.print_help()
             raise SystemExit(0)
         request = Request(resolved, choices.words, choices.options)

@@ -30,9 +30,8 @@ def run_evaluate(command: str, args: Sequence[str]) -> int:
     from pamt_lightning.training.checkpoint import find_checkpoint, layer_of, load_checkpoint
     from pamt_lightning.training.report import print_metrics
     from pamt_lightning.training.results import write_predictions
-    from pamt_lightning.training.run import evaluate, predict, silence_lightning
+    from pamt_lightning.training.run import evaluate, predict
 
-    silence_lightning()
     configurator = Configurator(command, DESCRIPTIONS[command], _add_options)
     if choices.shows_help:
         configurator.cli(choices.resolve().model.class_path).parser.print_help()

@@ -26,15 +26,13 @@ def run_fit(args: Sequence[str]) -> int:
     base = None if resumed is None or shows else _config_of(resumed)
     resolved = choices.resolve(base)
 
-    from pamt_lightning.cli.configure import Configurator, Request
-    from pamt_lightning.training.checkpoint import find_checkpoint
-    from pamt_lightning.training.report import print_run
-    from pamt_lightning.training.run import run, silence_lightning
-    from pamt_lightning.training.stopping import LAST
+    from pamt_lightning.cli.configure import Configurator, Request, print_model_help
 
-    silence_lightning()
+    if choices.help_of is not None:
+        print_model_help(resolved.model.name, resolved.model.class_path)
+        return 0
     configurator = Configurator("fit", DESCRIPTION, _add_options)
-    if shows:
+    if choices.shows_help:
         configurator.cli(resolved.model.class_path).parser.print_help()
         return 0
     config, options = configurator.parse(Request(resolved, choices.words, choices.options))
@@ -43,6 +41,12 @@ def run_fit(args: Sequence[str]) -> int:
     if choices.print_config:
         print(config.to_yaml(), end="")
         return 0
+
+    from pamt_lightning.training.checkpoint import find_checkpoint
+    from pamt_lightning.training.report import print_run
+    from pamt_lightning.training.run import run
+    from pamt_lightning.training.stopping import LAST
+
     result = run(
         config,
         folder=None if options.run_dir is None else Path(options.run_dir),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pandas as pd
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -117,6 +116,8 @@ def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
         graph: The graph, for node ids and class names.
         probs: Class probabilities ``[N, C]``.
     """
+    import pandas as pd  # a quarter of a second that other commands need not wait for
+
     names = np.asarray(graph.class_names, dtype=object)
     ids = np.asarray(graph.node_ids)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +35,7 @@ from pamt_lightning.training.folders import (
     share_folder,
 )
 from pamt_lightning.training.progress import EpochBar
+from pamt_lightning.training.quiet import silence_lightning
 from pamt_lightning.training.results import result_record, write_results
 from pamt_lightning.training.stopping import BEST, LAST, BestStopping
 from pamt_lightning.training.tensorboard import TensorBoardMonitor
@@ -228,16 +227,6 @@ def predict(config: RunConfig, checkpoint_file: Path) -> tuple[Tensor, GraphData
             model, datamodule=datamodule, ckpt_path=checkpoint_file, weights_only=True
         )
     return found[0], datamodule
-
-
-def silence_lightning() -> None:
-    """Lightning's notes are for developers of training code; users get ours."""
-    for name in ("pytorch_lightning", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-    # Every process holds all predictions, so its metrics are those of the whole graph.
-    warnings.filterwarnings("ignore", message=r".*recommended to use `self\.log\(.*sync_dist")
 
 
 @contextmanager
