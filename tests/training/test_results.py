@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from pamt_lightning.graph import Graph
+from pamt_lightning.training import results
+from pamt_lightning.training.results import (
+    environment,
+    peak_memory_mb,
+    write_predictions,
+    write_results,
+)
+from pamt_lightning.version import __version__
+from tests.small_run import rows_of
+
+ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
+
+
+def odd_graph(class_names: tuple[str, ...] = ("yes, sir", "nö", "c")) -> Graph:
+    nothing = sp.csr_array((6, 6), dtype=np.float32)
+    return Graph.from_scipy(np.ones((6, 1)), nothing, [-1] * 6, class_names, np.array(ODD_IDS))
+
+
+@pytest.mark.parametrize("rows_at_once", [20_000, 4, 1])
+def test_predictions_come_back_with_odd_ids_and_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(results, "_ROWS_AT_ONCE", rows_at_once)
+    probs = torch.softmax(torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), dim=1)
+    path = tmp_path / "predictions.csv"
+    write_predictions(path, odd_graph(), probs)
+    rows = rows_of(path)
+    assert list(rows[0]) == ["node_id", "class", "probability", "p_yes, sir", "p_nö", "p_c"]
+    assert [row["node_id"] for row in rows] == ODD_IDS
+    names = odd_graph().class_names
+    assert [row["class"] for row in rows] == [names[c] for c in probs.argmax(1)]
+    written = np.array([[float(row[f"p_{name}"]) for name in names] for row in rows])
+    np.testing.assert_allclose(written, probs.numpy(), rtol=0, atol=6e-7)
+    best = [float(row["probability"]) for row in rows]
+    np.testing.assert_array_equal(best, written.max(axis=1))
+
+
+def test_rounding_shortens_numbers_and_never_changes_the_class(tmp_path: Path) -> None:
+    probs = torch.tensor([[0.4999999, 0.5000001]], dtype=torch.float64).repeat(6, 1)
+    write_predictions(tmp_path / "p.csv", odd_graph(("first", "second")), probs)
+    assert {row["class"] for row in rows_of(tmp_path / "p.csv")} == {"second"}
+    write_predictions(tmp_path / "p.csv", odd_graph(), torch.full((6, 3), 1 / 3))
+    row = rows_of(tmp_path / "p.csv")[0]
+    assert row["probability"] == row["p_c"] == "0.333333"
+
+
+def test_results_are_strict_json(tmp_path: Path) -> None:
+    record = {"test_acc": 0.5, "name": "ünï", "none": None, "sizes": {"nodes": 3}}
+    odd = {"path": Path("a/b"), "loss": math.nan, "list": [1.0, math.inf]}
+    write_results(tmp_path / "results.json", {**record, **odd})
+    text = (tmp_path / "results.json").read_text(encoding="utf-8")
+    found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert found == {**record, "path": str(Path("a/b")), "loss": None, "list": [1.0, None]}
+
+
+def test_the_environment_names_versions_and_threads() -> None:
+    facts = environment()
+    assert facts["pamt-lightning"] == __version__
+    assert facts["threads"] == 1
+    assert str(facts["torch"]).split("+")[0] == torch.__version__.split("+")[0]
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
+    expected = int(line.split()[1]) * 1024 / 1e6
+    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+    monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
+    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+    monkeypatch.setitem(sys.modules, "resource", None)  # Windows
+    assert peak_memory_mb() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_is_not_that_of_the_process_that_started_this_one() -> None:
+    large = np.ones(40_000_000)  # 320 MB
+    source = (
+        *("from __future__ import annotations", "import sys", "from contextlib import suppress"),
+        *("from pathlib import Path", f"_STATUS = Path({str(results._STATUS)!r})"),
+        *(inspect.getsource(peak_memory_mb), "print(peak_memory_mb())"),
+    )
+    command = [sys.executable, "-c", "\n".join(source)]  # without torch, which needs more than that
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 1 < float(done.stdout) < large.nbytes / 1e6
