@@ -283,19 +283,6 @@ class Graph:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class NodeBatch:
-    """Some nodes of a graph, for a step of a method that looks at one node at a time.
-
-    Attributes:
-        graph: The graph.
-        nodes: Positions of the nodes, ascending, shape ``[B]``.
-    """
-
-    graph: Graph
-    nodes: Tensor
-
-
 def _csr_tensor(matrix: sp.csr_array, name: str, mapped: bool = False) -> Tensor:
     if not mapped and not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()  # a copy: the caller's arrays stay as they are

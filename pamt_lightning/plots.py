@@ -1,4 +1,4 @@
-"""Figures for people: needs the extra `plots` (matplotlib), neither torch nor Lightning."""
+"""Images of a run and of the speed benchmark: need the extra `plots` (matplotlib)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
     """
     num_classes = len(class_names)
     size = min(3.2 + 0.55 * num_classes, _LARGEST)
-    figure, axes = _new_figure(size + 0.8, size)
+    figure = _new_figure(size + 0.8, size)
+    axes = figure.add_subplot()
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     shown = axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
     names = [_shortened(name) for name in _without_common_folder(class_names)]
@@ -57,7 +58,7 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
 def reliability_image(
     confidence: FloatArray, correct: npt.NDArray[np.bool_], num_bins: int = 10
 ) -> npt.NDArray[np.uint8]:
-    """Draw how often the prediction is right against how sure it says it is.
+    """Draw the accuracy of predictions against their confidence.
 
     Args:
         confidence: Largest class probability of each node, shape ``[M]``.
@@ -75,7 +76,8 @@ def reliability_image(
     accuracy = np.bincount(bins, correct, num_bins) / safe
     error = float((count / max(count.sum(), 1) * np.abs(accuracy - mean_confidence)).sum())
 
-    figure, axes = _new_figure(5.6, 5.2)
+    figure = _new_figure(5.6, 5.2)
+    axes = figure.add_subplot()
     left = np.arange(num_bins)[filled] / num_bins
     axes.bar(left, accuracy[filled], 1 / num_bins, align="edge", color=_BLUE, edgecolor="white")
     axes.plot([0, 1], [0, 1], "--", color=_GREY, label="perfectly calibrated")
@@ -93,7 +95,7 @@ def reliability_image(
 
 
 def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> bytes:
-    """Draw how times and memory grow with the number of edges, with a line of slope one.
+    """Draw time and memory against the number of edges, with a line of slope one.
 
     Args:
         sizes: Numbers of edges.
@@ -102,9 +104,7 @@ def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]
     Returns:
         A PNG file.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 3.6), dpi=110, layout="constrained")
+    figure = _new_figure(8.4, 3.6, layout="constrained")
     times, memory = figure.subplots(1, 2)
     x = np.asarray(sizes, dtype=float)
     for axes, names, unit, scale in (
@@ -124,12 +124,11 @@ def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]
     return file.getvalue()
 
 
-def _new_figure(width: float, height: float) -> tuple[Any, Any]:
+def _new_figure(width: float, height: float, layout: Any = "compressed") -> Any:
+    # "constrained" cuts off the label of the axis beside an image of fixed aspect.
     from matplotlib.figure import Figure  # not pyplot: no window system, no global state
 
-    # Not "constrained": beside an image of fixed aspect it cuts off the label of the axis.
-    figure = Figure(figsize=(width, height), dpi=110, layout="compressed")
-    return figure, figure.add_subplot()
+    return Figure(figsize=(width, height), dpi=110, layout=layout)
 
 
 def _render(figure: Any) -> npt.NDArray[np.uint8]:
@@ -141,11 +140,11 @@ def _render(figure: Any) -> npt.NDArray[np.uint8]:
 
 
 def _without_common_folder(names: Sequence[str]) -> list[str]:
-    # "Artificial_Intelligence/Machine_Learning/Theory" and its like differ in the last part only.
+    # Names such as "Artificial_Intelligence/Machine_Learning/Theory" differ in the last part only.
     start = os.path.commonprefix(list(names)).rfind("/") + 1  # noqa: RUF071 - cut at the slash
     return [name[start:] for name in names]
 
 
 def _shortened(name: str) -> str:
     short = name if len(name) <= _LONGEST_NAME else "…" + name[-(_LONGEST_NAME - 1) :]
-    return short.replace("$", r"\$")  # else what is between two dollar signs is a formula
+    return short.replace("$", r"\$")  # else text between two dollar signs is a formula

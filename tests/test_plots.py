@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from matplotlib.figure import Figure
 
 from pamt_lightning import plots
-from pamt_lightning.plots import confusion_image, plots_available, reliability_image
+from pamt_lightning.plots import (
+    confusion_image,
+    growth_image,
+    plots_available,
+    reliability_image,
+)
 
 Image = npt.NDArray[np.uint8]
 
@@ -18,14 +24,13 @@ LONG = "Artificial_Intelligence/Machine_Learning/Theory"
 def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The axes that were drawn, to see what is written on them."""
     drawn: list[Any] = []
-    new_figure = plots._new_figure
+    add_subplot = Figure.add_subplot
 
-    def remember(width: float, height: float) -> tuple[Any, Any]:
-        figure, axes = new_figure(width, height)
-        drawn.append(axes)
-        return figure, axes
+    def remember(figure: Figure, *args: Any, **options: Any) -> Any:
+        drawn.append(add_subplot(figure, *args, **options))
+        return drawn[-1]
 
-    monkeypatch.setattr(plots, "_new_figure", remember)
+    monkeypatch.setattr(Figure, "add_subplot", remember)
     return drawn
 
 
@@ -46,11 +51,8 @@ def texts(axes: Any) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_matplotlib_is_seen() -> None:
+def test_whether_matplotlib_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plots_available()
-
-
-def test_a_missing_matplotlib_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda _: None)
     assert not plots_available()
 
@@ -128,3 +130,14 @@ def test_the_number_of_bins_can_be_chosen(axes: list[Any]) -> None:
 @pytest.mark.parametrize("size", [0, 1])
 def test_few_or_no_nodes_can_be_drawn(size: int) -> None:
     check(reliability_image(np.ones(size), np.ones(size, dtype=np.bool_)))
+
+
+def test_growth_is_drawn_beside_a_line_of_slope_one(axes: list[Any]) -> None:
+    sizes = [1e3, 1e4, 1e5]
+    measured = {"epoch": [0.1, 0.5, 2.0], "refresh": [1.0, 2.0, 3.0], "memory": [1e8, 2e8, 4e8]}
+    assert growth_image(sizes, measured).startswith(b"\x89PNG")
+    times, memory = axes
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in times.lines}
+    assert (drawn["epoch"], drawn["refresh"]) == (measured["epoch"], measured["refresh"])
+    assert drawn["in proportion to the edges"] == pytest.approx([0.02, 0.2, 2.0])
+    assert memory.lines[0].get_ydata().tolist() == pytest.approx([100, 200, 400])  # in MB

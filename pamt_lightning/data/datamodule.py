@@ -1,4 +1,4 @@
-"""GraphDataModule: one graph, its split and its noise, served whole or in batches of nodes."""
+"""GraphDataModule: one graph with its split and noise, served whole or in batches of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pytorch_lightning as pl
 import torch
 
-from pamt_lightning.data.batches import FullBatch, NodeBatches
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.data.loaders import FullBatch, NodeBatches
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.published.download import locate
@@ -21,14 +22,18 @@ from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DatasetSpec, get_spec
 from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.scaling import ScaleName, Scaling, column_order
-from pamt_lightning.data.split_choice import SplitSizes, count_or_share, given_split
-from pamt_lightning.data.splits import VALIDATION_SEEDS, Split, resolve_split_seed
-from pamt_lightning.data.store.reader import is_store
-from pamt_lightning.data.synthetic import synthetic_graph
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.split_files import given_split
+from pamt_lightning.data.splits import (
+    VALIDATION_SEEDS,
+    Split,
+    SplitSizes,
+    count_or_share,
+    resolve_split_seed,
+)
+from pamt_lightning.data.store.format import is_store
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.graph import Graph, NodeBatch
-from pamt_lightning.plain import make_plain
+from pamt_lightning.graph import Graph
 
 _NPZ = re.compile(r"\.npz$", re.IGNORECASE)
 
@@ -38,37 +43,37 @@ DEFAULT_SYNTHETIC = SyntheticOptions()
 
 
 class GraphDataModule(pl.LightningDataModule):
-    """A graph with its training, stopping and test nodes.
+    """A graph with its training, validation and test nodes.
 
     Args:
         dataset: Name in the registry (`pamt datasets` lists them); `synthetic` unless ``path`` is
             given.
         path: A graph of your own: an ``.npz`` file, a folder with edges.csv and nodes.csv, or a
             graph store (`pamt datasets convert`).
-        root: Folder or folders to look for data files in before the cache and the network; those of
-            the environment variable PAMT_DATA come after them.
-        offline: Never touch the network.
+        root: Folder or folders that are searched for data files before those of the environment
+            variable PAMT_DATA, the cache and the network.
+        offline: Never use the network.
         split: ``ppnp`` (the published protocol; default for the four published data sets),
             ``random`` (default elsewhere) or ``given`` (that of ``split_path`` or inside the .npz).
-        split_seed: Seed of the split: a number, or the name of a published one: test0 ... test19 to
-            report on; val0 ... val19 to choose on: with these, split ``ppnp`` tests on the known
-            nodes that are left over, never on the test nodes.
+        split_seed: Seed of the split: a number, or the name of a published one: test0 ... test19
+            for reported results; val0 ... val19 for choices: with these, split ``ppnp`` tests on
+            held-out nodes, never on the test nodes.
         split_path: Index files: a folder with train.txt, val.txt and test.txt, or an .npz file.
         train: Training nodes of each class; in the split ``random`` also a share such as 0.2.
-        val: Nodes for stopping, or their share; default 500, or half of what training leaves if
-            that is less.
-        test: Nodes for testing, or their share; default all others. The split ``ppnp`` fixes them.
+        val: Validation nodes, or their share; default 500, or half of the nodes that are not for
+            training if that is less.
+        test: Test nodes, or their share; default all others. The split ``ppnp`` fixes them.
         num_known: Split ``ppnp``: how many nodes may be seen before testing; default as published.
         scale_features: ``l1`` (each node's attributes divided by their L1 norm: words; default for
             sparse attributes), ``standard`` (each column with mean 0 and deviation 1: measurements;
             default for dense ones) or ``none``.
         structure_noise: Rewire edges until this share of them joins different classes. It reads the
             labels of all nodes: an oracle corruption, for experiments.
-        noise_seed: Seed of the structure noise, apart from all others.
-        synthetic: Arguments of the data set `synthetic`.
+        noise_seed: Seed of the structure noise.
+        synthetic: Arguments of the data set `synthetic`, also as a dictionary.
         batch_size: Nodes in a training step, and in each piece of a prediction; by default all. For
-            graphs whose attributes or hidden layer do not fit into memory, or not onto the GPU:
-            those of a graph store then stay on disk. An epoch goes through all nodes once.
+            graphs whose attributes or hidden layer do not fit into memory or onto the GPU; the
+            attributes of a graph store then stay on disk. An epoch uses each node once.
     """
 
     def __init__(
@@ -96,19 +101,17 @@ class GraphDataModule(pl.LightningDataModule):
         path, split_path = _absolute(path), _absolute(split_path)
         roots = [] if root is None else [root] if isinstance(root, (str, Path)) else list(root)
         root = [str(_absolute(r)) for r in roots]
-        self._synthetic_options = synthetic
+        self._synthetic_options = _synthetic_options(synthetic)
         self.split_seed = resolve_split_seed(split_seed)
         self.save_hyperparameters(ignore=["synthetic"])
-        # What a checkpoint holds must mean the same from every folder, and be plain values:
-        # it is loaded with weights_only.
+        # A checkpoint holds plain values that mean the same in every working directory.
         self.hparams.update(
             path=path,
             split_path=split_path,
             root=root,
             split_seed=self.split_seed,
-            synthetic=asdict(synthetic),
+            synthetic=asdict(self._synthetic_options),
         )
-        make_plain(self.hparams)
         self.spec: DatasetSpec | None = None if path else get_spec(dataset or "synthetic")
         if split not in (None, "ppnp", "random", "given"):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
@@ -132,7 +135,7 @@ class GraphDataModule(pl.LightningDataModule):
         self.split: Split | None = None
         self._raw: RawGraph | None = None
         self._graph: Graph | None = None
-        self._on_device: Graph | None = None
+        self._batch: tuple[object, GraphBatch] | None = None
         self._expected_classes: tuple[str, ...] | None = None
         self._expected_columns: tuple[str, ...] = ()
         self._expected_scaling: Scaling | None = None
@@ -147,14 +150,14 @@ class GraphDataModule(pl.LightningDataModule):
 
     @property
     def num_features(self) -> int:
-        """Number of attributes; known without reading anything for data sets of the registry."""
+        """Number of attributes; data sets of the registry need not be read for it."""
         if self.spec and not self.spec.generated:
             return self.spec.num_features
         return int(self.raw.features.shape[1])
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; known without reading anything for data sets of the registry."""
+        """Number of classes; data sets of the registry need not be read for it."""
         if self.spec and not self.spec.generated:
             return self.spec.num_classes
         names = self._expected_classes or self.raw.class_names
@@ -167,9 +170,9 @@ class GraphDataModule(pl.LightningDataModule):
 
     @property
     def tested_on(self) -> str:
-        """What the test part is: with a published validation seed never the real test nodes."""
+        """``test nodes``, or ``held-out nodes`` with a published validation seed."""
         choosing = self.split_name == "ppnp" and self.split_seed in VALIDATION_SEEDS
-        return "known nodes left over" if choosing else "test nodes"
+        return "held-out nodes" if choosing else "test nodes"
 
     @property
     def _label_file(self) -> str:
@@ -191,40 +194,59 @@ class GraphDataModule(pl.LightningDataModule):
 
     @property
     def graph(self) -> Graph:
-        """The graph that is served, on the CPU; `setup` makes it."""
+        """The graph on the CPU; `setup` makes it."""
         if self._graph is None:
-            raise RuntimeError("The graph is not there yet: call `setup` first.")
+            raise RuntimeError("There is no graph yet: call `setup` first.")
         return self._graph
 
     @property
-    def nodes_at_once(self) -> int | None:
-        """``batch_size``; None if that is all of them."""
+    def effective_batch_size(self) -> int | None:
+        """``batch_size``; None if one batch holds all nodes."""
         all_at_once = self.batch_size is None or self.batch_size >= self.graph.num_nodes
         return None if all_at_once else self.batch_size
 
+    def full_batch(self) -> GraphBatch:
+        """The whole graph as all loaders serve it, on the trainer's device and in its precision.
+
+        It is built once; without a trainer for the CPU, single precision and one process.
+        """
+        device, precision, rank, world_size = torch.device("cpu"), "32-true", 0, 1
+        if self.trainer is not None:
+            device, precision = self.trainer.strategy.root_device, self.trainer.precision
+            rank, world_size = self.trainer.global_rank, self.trainer.world_size
+        key = (device, precision, rank, world_size)
+        if self._batch is None or self._batch[0] != key:
+            dtype = torch.float64 if precision == "64-true" else torch.float32
+            size = self.effective_batch_size
+            # A training cannot use tensors that a test before it made in inference mode.
+            with torch.inference_mode(False):
+                graph = self.graph.to(device, attributes=size is None)
+                self._batch = key, GraphBatch.from_graph(graph, dtype, size, rank, world_size)
+        return self._batch[1]
+
     def expect_classes(self, class_names: Sequence[str]) -> None:
-        """Number the classes as a trained model does, whatever numbers this data gives them."""
+        """Number the classes as a trained model does."""
         self._expected_classes = tuple(class_names)
-        self._graph = self._on_device = self.split = None
+        self._graph = self._batch = self.split = None
 
     def expect_features(self, state: Mapping[str, Any]) -> None:
-        """Order and scale the attributes as those that a model was trained on.
+        """Order and scale the attributes as those of a model's training data.
 
         Args:
-            state: What `state_dict` said of the training data.
+            state: The `state_dict` of the training data.
         """
         scaling = state["scaling"]
         mean, std = (None if scaling[k] is None else scaling[k].numpy() for k in ("mean", "std"))
         self._expected_scaling = Scaling(scaling["kind"], mean, std)
         self._expected_columns = tuple(state["feature_names"])
-        self._graph = self._on_device = self.split = None
+        self._graph = self._batch = self.split = None
 
     # Lightning's hooks -------------------------------------------------------------------------
 
     def prepare_data(self) -> None:
-        """Fetch the files, on one process; nothing is kept."""
+        """Fetch and read published files in one process of each machine; others read in `setup`."""
         if self.spec and not self.spec.generated:
-            locate(self.spec, self.roots, offline=self.offline)
+            _ = self.raw
 
     def setup(self, stage: str) -> None:
         """Read the graph and split it; a prediction needs no split."""
@@ -239,37 +261,24 @@ class GraphDataModule(pl.LightningDataModule):
                 raise InputError(f"{where}{error}") from None
             parts = (self.split.train, self.split.val, self.split.test)
             self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
-            self._on_device = None
+            self._batch = None
             self._fingerprint = self._graph.fingerprint()
 
     def train_dataloader(self) -> FullBatch | NodeBatches:
         """The whole graph once per epoch, or all its nodes in batches."""
-        nodes, size = self.graph.num_nodes, self.nodes_at_once
-        by_epoch = (torch.initial_seed, self._epoch)
-        return FullBatch() if size is None else NodeBatches(nodes, size, *by_epoch)
+        batch, size = self.full_batch(), self.effective_batch_size
+        if size is None:
+            return FullBatch(batch)
+        return NodeBatches(batch, size, torch.initial_seed, self._epoch)
 
     def val_dataloader(self) -> FullBatch:
         """The whole graph: a prediction is propagated over all of it."""
-        return FullBatch()
+        return FullBatch(self.full_batch())
 
     test_dataloader = predict_dataloader = val_dataloader
 
-    def graph_on(self, device: torch.device) -> Graph:
-        """The graph on ``device``, copied there once."""
-        if self._on_device is None or self._on_device.device != device:
-            with torch.inference_mode(False):  # a test may come before a training
-                self._on_device = self.graph.to(device, attributes=self.nodes_at_once is None)
-        return self._on_device
-
-    def transfer_batch_to_device(
-        self, batch: Any, device: torch.device, dataloader_idx: int
-    ) -> Graph | NodeBatch:
-        """Answer the loader's token with the graph that is on the device already."""
-        graph = self.graph_on(device)
-        return graph if batch is None else NodeBatch(graph, torch.from_numpy(batch).to(device))
-
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must know of its data: the classes, and which bytes they came from."""
+        """What a checkpoint records about its data: classes, scaling, and hashes of the files."""
         return {
             "dataset": self.dataset_name,
             "class_names": list(self.graph.class_names),
@@ -282,9 +291,9 @@ class GraphDataModule(pl.LightningDataModule):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Refuse to resume a training on other data than it was started with."""
+        """Refuse to resume a training on data other than its own."""
         mine = self.state_dict()
-        # The scaling follows from the bytes of the data.
+        # The scaling follows from the files, whose hashes are compared.
         changed = [k for k in mine if k != "scaling" and mine[k] != state_dict.get(k)]
         if changed and self.trainer is not None and self.trainer.state.fn == "fit":
             first = changed[0]
@@ -340,6 +349,15 @@ class GraphDataModule(pl.LightningDataModule):
             return sizes.random(labels, self.split_seed, graph.class_names)
         num_known = self.spec.num_known if self.spec else 1500
         return sizes.ppnp(labels, self.split_seed, graph.class_names, num_known)
+
+
+def _synthetic_options(given: SyntheticOptions | Mapping[str, Any]) -> SyntheticOptions:
+    if isinstance(given, SyntheticOptions):
+        return given
+    try:
+        return SyntheticOptions(**given)
+    except TypeError as error:
+        raise InputError(f"`synthetic`: {error}.") from None
 
 
 def _tensor(array: npt.NDArray[Any] | None) -> torch.Tensor | None:

@@ -1,7 +1,7 @@
 """Structure noise: edges rewired until a given share of them joins nodes of different classes.
 
-An oracle corruption: it reads the true labels of all nodes, test nodes included. It serves to
-measure how methods bear bad edges, and is no part of any of them.
+An oracle corruption: it reads the true labels of all nodes, test nodes included. It measures how
+methods cope with unreliable edges and is part of none of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
 from pamt_lightning.errors import InputError
 
-# An edge whose moved end finds no place in so many draws is given back and another one is taken, so
-# many times. Sparse graphs need a handful of draws and never give an edge back.
+# An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
+# taken, up to _MAX_TAKES times. Sparse graphs need a handful of draws and never put an edge back.
 _MAX_DRAWS = 50
 _MAX_TAKES = 20
 
@@ -39,7 +39,7 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
     This uses the true labels of all nodes: an oracle corruption. To raise the rate from r₀ to r,
     round(|E|·(r - r₀)) same-class edges are taken at random; each keeps one end (fair coin), and
     the other moves to a uniform node of another class, drawn anew if that edge exists. To lower it,
-    the reverse. An edge that finds no free place is given back and another one is taken.
+    the reverse. An edge that finds no free place is put back and another one is taken.
 
     Args:
         raw: An undirected graph without self-loops (`simple_graph`), every node labelled.

@@ -1,9 +1,13 @@
-"""A graph as it comes out of a file: NumPy and SciPy only, so that reading needs no torch."""
+"""A graph as read from files (NumPy and SciPy only), and what all readers share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +17,18 @@ from scipy.sparse.csgraph import connected_components
 from pamt_lightning.data.scaling import Scaling
 from pamt_lightning.errors import CheckpointError
 
-IntArray = npt.NDArray[np.int64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Features: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
+
+# Below this share of non-zero entries features are treated as words: kept sparse, scaled by rows.
+MAX_SPARSE_DENSITY = 0.25
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True)
 class RawGraph:
-    """What a reader returns; `pamt_lightning.Graph` is made from it and validates it.
+    """What a reader returns; `pamt_lightning.Graph` is made from it and checks it.
 
     Attributes:
         adjacency: ``[n, n]``, undirected, unweighted, without self-loops (see `simple_graph`).
@@ -28,14 +38,14 @@ class RawGraph:
         class_names: Name of class 0, 1, ...
         hashes: SHA-256 of each file that was read, by file name.
         feature_names: Names of the feature columns, if the file has any.
-        given_splits: Index arrays by part name (``train``, ``val``, ``test``) if
-            the file brings its own.
-        scaled: How the features were scaled already; none if they are as they were measured.
-        mapped: Whether the arrays lie on disk, written and checked by this program.
+        given_splits: Index arrays by part name (``train``, ``val``, ``test``) if the file has a
+            split of its own.
+        scaled: How the features have been scaled already; None if they are as measured.
+        mapped: Whether the arrays are mapped from disk, written and checked by this program.
     """
 
     adjacency: sp.csr_array
-    features: sp.csr_array | npt.NDArray[np.float32]
+    features: Features
     labels: IntArray
     node_ids: npt.NDArray[np.generic]
     class_names: tuple[str, ...]
@@ -91,8 +101,46 @@ def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
     )
 
 
+def sort_class_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Distinct class names in order: by number if all are integers, else alphabetically.
+
+    >>> sort_class_names(["10", "2", "10"])
+    ('2', '10')
+    >>> sort_class_names(["10", "2", "b"])
+    ('10', '2', 'b')
+    """
+    distinct = set(names)
+    if all(_INTEGER.fullmatch(name) for name in distinct):
+        # The name itself breaks the tie of "1" and "01", which are two classes.
+        return tuple(sorted(distinct, key=lambda name: (int(name), name)))
+    return tuple(sorted(distinct))
+
+
+def fits_float32(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    """Which values are finite and stay finite as float32 (NaN compares false)."""
+    fits: npt.NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max
+    return fits
+
+
+def pack_features(values: npt.NDArray[np.generic]) -> Features:
+    """Rows of features as float32, sparse if few entries differ from zero."""
+    block = values.astype(np.float32)
+    if np.count_nonzero(block) < MAX_SPARSE_DENSITY * block.size:
+        return sp.csr_array(block)
+    return block
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def renumber_classes(raw: RawGraph, expected: tuple[str, ...], source: str) -> RawGraph:
-    """Number the classes as a trained model does; unlabelled nodes stay so."""
+    """Number the classes as a trained model does; unlabelled nodes stay unlabelled."""
     unknown = [name for name in raw.class_names if name not in expected]
     if unknown:
         raise CheckpointError(

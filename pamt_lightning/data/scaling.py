@@ -1,4 +1,4 @@
-"""What is done to node attributes before they are used."""
+"""Scaling of node attributes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ Features: TypeAlias = sp.csr_array | npt.NDArray[Any]
 ScaleName: TypeAlias = Literal["l1", "standard", "none"]
 
 
+def scaling_kind(features: Features, kind: ScaleName | None = None) -> ScaleName:
+    """The kind of scaling: as chosen, or else ``l1`` for sparse and ``standard`` for dense."""
+    if kind == "standard" and sp.issparse(features):
+        raise InputError(
+            "`scale_features`='standard' would make sparse attributes dense: use l1 or none."
+        )
+    return kind or ("l1" if sp.issparse(features) else "standard")
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """How attributes are scaled; that of the training data serves all data a model is used on.
+    """How attributes are scaled; a model keeps the scaling of its training data.
 
     Attributes:
         kind: ``l1`` (each row divided by its L1 norm: words of a text), ``standard`` (each column
@@ -33,16 +42,13 @@ class Scaling:
 
     @classmethod
     def of(cls, features: Features, kind: ScaleName | None = None) -> Scaling:
-        """The scaling of these attributes: ``l1`` if sparse, ``standard`` if dense, unless told."""
-        kind = kind or ("l1" if sp.issparse(features) else "standard")
+        """The scaling of these attributes, see `scaling_kind`."""
+        kind = scaling_kind(features, kind)
         if kind != "standard":
             return cls(kind)
-        if sp.issparse(features):
-            raise InputError(
-                "`scale_features`='standard' would fill sparse attributes up: use l1 or none."
-            )
-        std = features.std(axis=0, dtype=np.float64)
-        return cls(kind, features.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
+        dense = np.asarray(features)
+        std = dense.std(axis=0, dtype=np.float64)
+        return cls(kind, dense.mean(axis=0, dtype=np.float64), np.where(std > 0, std, 1.0))
 
     def apply(self, features: Features) -> Features:
         """The scaled attributes."""
@@ -54,21 +60,21 @@ class Scaling:
         return ((dense - self.mean) / self.std).astype(np.float32)
 
     def reordered(self, order: Sequence[int] | None) -> Scaling:
-        """The same for columns in another order."""
+        """The same scaling for columns in another order."""
         if order is None or self.mean is None or self.std is None:
             return self
         return Scaling(self.kind, self.mean[list(order)], self.std[list(order)])
 
     def rescale(self, features: Features, by: Scaling, source: str) -> Features:
-        """Attributes that were scaled by this scaling, scaled as another one does.
+        """Attributes scaled by this scaling, scaled by another one instead.
 
         Raises:
-            InputError: What the other needs is no longer there.
+            InputError: The scalings are of different kinds, so the original values are lost.
         """
         if self.kind != by.kind:
             raise InputError(
-                f"{source} was written with attributes scaled by {self.kind!r}, {by.kind!r} is "
-                f"needed: convert the graph again, with --scale_features {by.kind}."
+                f"{source} holds attributes scaled by {self.kind!r}, but {by.kind!r} is needed: "
+                f"convert the graph again with --scale_features {by.kind}."
             )
         if self.mean is None or self.std is None or by.mean is None or by.std is None:
             return features
@@ -78,15 +84,15 @@ class Scaling:
 
 
 def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> list[int] | None:
-    """Where the columns that a model was trained with are.
+    """The positions of the columns that a model was trained with.
 
     Args:
         names: Names of the columns; empty if the file has none.
         expected: Names the model was trained with; empty if its data had none.
-        source: The data's name, for the error.
+        source: Name of the data, for the error message.
 
     Returns:
-        A position for each; None if they are in order, or have no names.
+        A position for each expected column; None if they are in order or have no names.
     """
     if not names or not expected or tuple(names) == tuple(expected):
         return None
@@ -117,7 +123,7 @@ def l1_normalize(features: Features) -> Features:
 
 
 class Moments:
-    """Mean and deviation of columns, of rows that come in blocks (Chan et al. 1983).
+    """Mean and standard deviation of columns whose rows come in blocks (Chan et al. 1983).
 
     Args:
         num_columns: Number of columns.

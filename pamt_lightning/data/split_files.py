@@ -6,7 +6,7 @@ A split in files is either a folder with one file per part, all of one kind:
 * ``train.npy``, ``val.npy``, ``test.npy``: node positions (integers from 0),
 
 or one ``.npz`` file with node positions under the keys ``train``, ``val`` and ``test``. All three
-parts must be there; ``test`` may be empty.
+parts are required; ``test`` may be empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pamt_lightning.data.own.archive import NpzArchive
+from pamt_lightning.data.own.archive import NpzArchive, check_positions
 from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.splits import Split
 from pamt_lightning.errors import InputError
@@ -25,82 +25,70 @@ from pamt_lightning.errors import InputError
 PARTS = ("train", "val", "test")
 
 
-def read_index_split(
-    path: str | Path, labels: IntArray, node_ids: npt.NDArray[np.generic]
+def given_split(
+    given: str | Path | Mapping[str, IntArray],
+    labels: IntArray,
+    node_ids: npt.NDArray[np.generic],
+    source: str,
 ) -> Split:
-    """Read a split from a folder or an ``.npz`` file (layout: top of this module).
+    """The user's own split.
 
     Args:
-        path: The folder or the ``.npz`` file.
+        given: Path of index files (layout: top of this module), or the positions in each part.
         labels: ``[n]`` class numbers of the graph, -1 where unknown.
         node_ids: ``[n]`` ids of the graph.
+        source: Name of the graph, used in error messages.
 
     Raises:
-        InputError: A file has a defect; the message names the file and the line or key.
+        InputError: A file has a defect (the message names the file and the line or key), a part is
+            empty, parts overlap, or a node has no label.
     """
-    path = Path(path)
+    if isinstance(given, str | Path):
+        source = str(given)
+        given = _read_parts(Path(given), node_ids)
+    if not given:
+        raise InputError(
+            "`split`='given' needs index files (`split_path`), or an .npz with train_index, "
+            f"val_index and test_index; {source!r} has none."
+        )
+    for name in PARTS:
+        index = given[name]
+        if len(index) == 0 and name != "test":
+            raise InputError(f"{source}: `{name}` must hold at least one node, got none.")
+        unlabelled = index[labels[index] < 0]
+        if len(unlabelled):
+            raise InputError(
+                f"{source}: `{name}` holds the node {node_ids[unlabelled[0]].item()!r}, which has "
+                f"no label ({len(unlabelled)} such node(s)). Remove it, or give it a label."
+            )
+    times = np.bincount(np.concatenate([given[name] for name in PARTS]), minlength=len(labels))
+    if times.max() > 1:
+        node = int(times.argmax())
+        parts = " and ".join(f"`{name}`" for name in PARTS if node in given[name])
+        raise InputError(
+            f"{source}: the node {node_ids[node].item()!r} is listed {times[node]} times (in "
+            f"{parts}; {np.count_nonzero(times > 1)} such node(s)). List each node once."
+        )
+    return Split(given["train"], given["val"], given["test"])
+
+
+def _read_parts(path: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:
     if path.is_dir():
-        parts = _read_folder(path, node_ids)
-    elif path.is_file() and path.suffix.lower() == ".npz":
-        with NpzArchive.open(path) as archive:
-            for name in PARTS:
-                if name not in archive:
-                    raise InputError(
-                        f"{path}: key `{name}` is missing (found: {', '.join(archive.keys)}). "
-                        "Store node positions under train, val and test."
-                    )
-            parts = {name: archive.read_positions(name, 1, len(node_ids)) for name in PARTS}
-    else:
+        return _read_folder(path, node_ids)
+    if not path.is_file() or path.suffix.lower() != ".npz":
         problem = "is neither" if path.exists() else "does not exist"
         raise InputError(
             f"{path}: a split is a folder with train.txt, val.txt, test.txt (or .npy files), or an "
             f".npz file with the keys train, val, test; this {problem}."
         )
-    return index_split(parts, labels, node_ids, source=str(path))
-
-
-def index_split(
-    parts: Mapping[str, IntArray],
-    labels: IntArray,
-    node_ids: npt.NDArray[np.generic],
-    *,
-    source: str,
-) -> Split:
-    """A split from node positions that the user gave.
-
-    Args:
-        parts: Positions by part name: ``train``, ``val``, ``test``.
-        labels: ``[n]`` class numbers, -1 where unknown.
-        node_ids: ``[n]`` ids, used in error messages.
-        source: Where the parts come from, used in error messages.
-
-    Raises:
-        InputError: A part is empty, parts overlap, or a node has no label.
-    """
-    part_of = np.full(len(labels), -1)
-    for number, name in enumerate(PARTS):
-        index = parts[name]
-        if len(index) == 0 and name != "test":
-            raise InputError(f"{source}: `{name}` must name at least one node, got none.")
-        for node in index[labels[index] < 0][:1].tolist():
-            raise InputError(
-                f"{source}: `{name}` names node {_id_text(node_ids, node)}, which has no label. "
-                f"Remove it or give it one ({np.count_nonzero(labels[index] < 0)} such node(s))."
-            )
-        for node in index[part_of[index] >= 0][:1].tolist():
-            raise InputError(
-                f"{source}: the node {_id_text(node_ids, node)} is in `{PARTS[part_of[node]]}` and "
-                f"in `{name}` ({np.count_nonzero(part_of[index] >= 0)} such node(s)). Name each "
-                "node in one part only."
-            )
-        times_used = np.bincount(index, minlength=len(labels))
-        if times_used.max() > 1:
-            raise InputError(
-                f"{source}: `{name}` names the node {_id_text(node_ids, int(times_used.argmax()))} "
-                f"{times_used.max()} times. Name each node once."
-            )
-        part_of[index] = number
-    return Split(parts["train"], parts["val"], parts["test"], num_nodes=len(labels))
+    with NpzArchive.open(path) as archive:
+        for name in PARTS:
+            if name not in archive:
+                raise InputError(
+                    f"{path}: key `{name}` is missing (found: {', '.join(archive.keys)}). "
+                    "Store node positions under train, val and test."
+                )
+        return {name: archive.read_positions(name, 1, len(node_ids)) for name in PARTS}
 
 
 def _read_folder(folder: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:
@@ -116,7 +104,7 @@ def _read_folder(folder: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, I
                 "test.txt (one node id per line), or .npy files of these names; test may be empty."
             )
     if suffix == ".npy":
-        return {part: _read_positions(file, len(node_ids)) for part, file in files.items()}
+        return {part: _read_npy(file, len(node_ids)) for part, file in files.items()}
     position = {str(node_id): i for i, node_id in enumerate(node_ids.tolist())}
     return {part: _read_ids(file, position) for part, file in files.items()}
 
@@ -129,8 +117,7 @@ def _read_ids(path: Path, position: dict[str, int]) -> IntArray:
         raise InputError(
             f"{path}, line {line}: this is not UTF-8 text. Save the file with encoding UTF-8."
         ) from None
-    index = []
-    seen: dict[int, int] = {}
+    line_of: dict[int, int] = {}  # node -> line; a dict keeps the order of the file
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
@@ -142,17 +129,16 @@ def _read_ids(path: Path, position: dict[str, int]) -> IntArray:
                 f"{path}, line {number}: {text!r} is not the id of a node of the graph "
                 f"({unknown} such line(s)). Write one id per line, as in the graph's own file."
             )
-        first = seen.setdefault(node, number)
-        if first != number:
+        if node in line_of:
             raise InputError(
-                f"{path}, line {number}: the node {text!r} was already named on line {first}. "
-                "Name each node once."
+                f"{path}, line {number}: the node {text!r} is listed on line {line_of[node]} "
+                "already. List each node once."
             )
-        index.append(node)
-    return np.array(index, dtype=np.int64)
+        line_of[node] = number
+    return np.array([*line_of], dtype=np.int64)
 
 
-def _read_positions(path: Path, num_nodes: int) -> IntArray:
+def _read_npy(path: Path, num_nodes: int) -> IntArray:
     try:
         index = np.load(path, allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
@@ -166,14 +152,4 @@ def _read_positions(path: Path, num_nodes: int) -> IntArray:
             f"{path}: this must be a one-dimensional array of integers, got {got}. For a mask "
             "store numpy.flatnonzero(mask)."
         )
-    outside = (index < 0) | (index >= num_nodes)
-    if outside.any():
-        raise InputError(
-            f"{path}: node positions must be from 0 to {num_nodes - 1}, got {index[outside][0]} "
-            f"({np.count_nonzero(outside)} such value(s))."
-        )
-    return index.astype(np.int64)
-
-
-def _id_text(node_ids: npt.NDArray[np.generic], node: int) -> str:
-    return repr(node_ids[node].item())
+    return check_positions(index, num_nodes, str(path))

@@ -1,20 +1,21 @@
-"""Which nodes are for training, stopping and testing, drawn with a seed."""
+"""Training, validation and test nodes, drawn with a seed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from pamt_lightning.data.raw import IntArray
 from pamt_lightning.errors import InputError
 
-# The published protocol draws the nodes that may be seen before testing once and for all.
+# Seed with which the published protocol draws the nodes that may be seen before testing.
 KNOWN_SEED = 4143496719
 
-# Split seeds of the published protocol. Results are reported on the test seeds; anything that is
-# chosen, is chosen on the validation seeds.
+# Split seeds of the published protocol: results are reported on the test seeds, choices are made on
+# the validation seeds.
 TEST_SEEDS = (
     *(2144199730, 794209841, 2985733717, 2282690970, 1901557222),
     *(2009332812, 2266730407, 635625077, 3538425002, 960893189),
@@ -35,56 +36,26 @@ _NAMED_SEEDS = {
 _MAX_SEED = 2**32 - 1  # of numpy.random.RandomState
 
 
-def _no_nodes() -> IntArray:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Node positions by part; parts share no node, and the order within a part is meaningless.
+    """Node positions by part; parts share no node (`Graph.with_split` checks it).
 
     Attributes:
         train: Nodes whose labels are learned from.
-        val: Nodes on whose labels training is stopped.
-        test: Nodes on which the kept state is scored; may be empty.
-        num_nodes: Number of nodes n of the graph.
-        rest: Nodes that may be seen before testing but are in no part above (split `ppnp` only).
-            With the validation seeds, choices are scored on these.
+        val: Nodes whose labels stop the training and choose the best state.
+        test: Nodes on which the best state is scored; may be empty.
+        rest: Held-out nodes of the split `ppnp`: may be seen before testing, but are in no part
+            above. With a validation seed the test is made on these.
     """
 
     train: IntArray
     val: IntArray
     test: IntArray
-    num_nodes: int
-    rest: IntArray = field(default_factory=_no_nodes)
-
-    def __post_init__(self) -> None:
-        parts = {"train": self.train, "val": self.val, "test": self.test, "rest": self.rest}
-        for name, index in parts.items():
-            if index.ndim != 1 or index.dtype != np.int64:
-                raise InputError(
-                    f"`{name}` must be a one-dimensional int64 array, got {index.dtype} "
-                    f"of shape {index.shape}."
-                )
-            if len(index) and (index.min() < 0 or index.max() >= self.num_nodes):
-                raise InputError(
-                    f"`{name}` must hold node positions from 0 to {self.num_nodes - 1}, got "
-                    f"values from {index.min()} to {index.max()}."
-                )
-            if name in ("train", "val") and len(index) == 0:
-                raise InputError(f"`{name}` must hold at least one node, got none.")
-        times_used = np.bincount(np.concatenate([*parts.values()]), minlength=self.num_nodes)
-        if times_used.max() > 1:
-            node = int(times_used.argmax())
-            where = [name for name, index in parts.items() if node in index]
-            raise InputError(
-                "The parts of a split must not share nodes and name each node once, got node "
-                f"{node} {times_used[node]} times (in {' and '.join(where)})."
-            )
+    rest: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def resolve_split_seed(seed: int | str) -> int:
-    """A split seed from a number, or from the name of a published one: test0-19, val0-19.
+    """A split seed from a number or the name of a published seed (test0-19, val0-19).
 
     >>> resolve_split_seed("test0"), resolve_split_seed("val19"), resolve_split_seed(7)
     (2144199730, 1628837138, 7)
@@ -111,22 +82,20 @@ def ppnp_split(
     num_known: int,
     train_per_class: int = 20,
     num_val: int = 500,
-    known_seed: int = KNOWN_SEED,
     *,
     class_names: Sequence[str] = (),
 ) -> Split:
     """The split of the published protocol, equal to it bit by bit, order included.
 
-    ``num_known`` nodes are drawn with ``known_seed``; all others are for testing, in every run.
-    Among the known, ``split_seed`` draws ``train_per_class`` of each class and then ``num_val``.
+    ``num_known`` nodes are drawn with a fixed seed; all others are test nodes, in every run. Among
+    the known nodes, ``split_seed`` draws ``train_per_class`` of each class and then ``num_val``.
 
     Args:
         labels: ``[n]`` class numbers; every node needs one.
         split_seed: Number or name of the run's seed (`resolve_split_seed`).
         num_known: Nodes that may be seen before testing: 1500, and 5000 for ms_academic.
         train_per_class: Training nodes of each class.
-        num_val: Nodes for stopping.
-        known_seed: Seed of the known nodes.
+        num_val: Validation nodes.
         class_names: Used in error messages only.
 
     Raises:
@@ -140,12 +109,10 @@ def ppnp_split(
             f"The split `ppnp` needs a label for every node, but {np.count_nonzero(labels < 0)} of "
             f"{num_nodes} nodes have none. Use the split `random`."
         )
-    # The public code draws from arrays of node numbers in the order of the previous draw. Every
-    # call below consumes random numbers in that order; do not sort, do not merge calls.
+    # The published code draws from arrays in the order of the previous draw: the calls below must
+    # not be sorted or merged.
     all_nodes = np.arange(num_nodes)
-    known = np.random.RandomState(resolve_split_seed(known_seed)).choice(
-        all_nodes, num_known, replace=False
-    )
+    known = np.random.RandomState(KNOWN_SEED).choice(all_nodes, num_known, replace=False)
     random = np.random.RandomState(resolve_split_seed(split_seed))
     train_by_class = []
     for number in range(int(labels.max()) + 1):
@@ -161,13 +128,7 @@ def ppnp_split(
     candidates = _exclude(known, train)
     _check_count("num_val", num_val, len(candidates), "the known nodes not used for training")
     val = random.choice(candidates, num_val, replace=False)
-    return Split(
-        train=train,
-        val=val,
-        test=_exclude(all_nodes, known),
-        num_nodes=num_nodes,
-        rest=_exclude(candidates, val),
-    )
+    return Split(train, val, test=_exclude(all_nodes, known), rest=_exclude(candidates, val))
 
 
 def random_split(
@@ -179,18 +140,18 @@ def random_split(
     test: int | float | None = None,
     class_names: Sequence[str] = (),
 ) -> Split:
-    """Split the labelled nodes: training nodes class by class, then stopping and test nodes.
+    """Split the labelled nodes: training nodes class by class, then validation and test nodes.
 
     A whole number is a count, a fraction is a share. Nodes without a label are in no part. Classes
-    without any labelled node are passed over.
+    without a labelled node are skipped.
 
     Args:
         labels: ``[n]`` class numbers, -1 where unknown.
         split_seed: Number or name of the run's seed (`resolve_split_seed`).
         train: Training nodes of each class, or their share of each class (at least one node).
-        val: Nodes for stopping, or their share of all labelled nodes. Default: 500, or half of what
-            training leaves if that is less.
-        test: Nodes for testing, or their share of all labelled nodes. Default: all others.
+        val: Validation nodes, or their share of all labelled nodes. Default: 500, or half of the
+            nodes not used for training if that is less.
+        test: Test nodes, or their share of all labelled nodes. Default: all others.
         class_names: Used in error messages only.
 
     Raises:
@@ -221,7 +182,7 @@ def random_split(
     if len(others) == 0:
         raise InputError(
             f"All {len(labelled)} labelled nodes are used for training, so none is left for "
-            f"stopping and testing. Lower `train` (now {train})."
+            f"validation and testing. Lower `train` (now {train})."
         )
     num_val = _count("val", val, len(labelled), default=min(500, max(1, len(others) // 2)))
     num_test = _count("test", test, len(labelled), default=max(0, len(others) - num_val))
@@ -230,12 +191,45 @@ def random_split(
             f"`val` and `test` ask for {num_val} and {num_test} nodes, but training leaves only "
             f"{len(others)} of {len(labelled)} labelled nodes. Lower `val`, `test` or `train`."
         )
-    return Split(
-        train=trained,
-        val=others[:num_val],
-        test=others[num_val : num_val + num_test],
-        num_nodes=len(labels),
-    )
+    return Split(trained, others[:num_val], others[num_val : num_val + num_test])
+
+
+@dataclass(frozen=True)
+class SplitSizes:
+    """Sizes of the parts of a split, as `GraphDataModule` takes them."""
+
+    train: int | float
+    val: int | float | None
+    test: int | float | None
+    num_known: int | None
+
+    def random(self, labels: IntArray, seed: int, class_names: Sequence[str]) -> Split:
+        """The split ``random``."""
+        return random_split(
+            labels, seed, train=self.train, val=self.val, test=self.test, class_names=class_names
+        )
+
+    def ppnp(
+        self, labels: IntArray, seed: int, class_names: Sequence[str], num_known: int
+    ) -> Split:
+        """The published protocol; with a validation seed the held-out nodes are the test nodes."""
+        known = num_known if self.num_known is None else self.num_known
+        val = 500 if self.val is None else self.val
+        if not isinstance(self.train, int) or not isinstance(val, int) or self.test is not None:
+            raise InputError(
+                "`split`='ppnp' takes whole numbers for `train` and `val` and none for `test` (all "
+                f"other nodes are tested), got {self.train!r}, {val!r} and {self.test!r}."
+            )
+        split = ppnp_split(labels, seed, known, self.train, val, class_names=class_names)
+        if seed in VALIDATION_SEEDS:
+            # Choices must not be made on the nodes that results are reported on.
+            return replace(split, test=split.rest, rest=split.rest[:0])
+        return split
+
+
+def count_or_share(value: Any) -> Any:
+    """A whole number if that was meant: the command line parses the count 60 as 60.0."""
+    return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else value
 
 
 def _exclude(nodes: IntArray, excluded: IntArray) -> IntArray:

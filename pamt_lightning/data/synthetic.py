@@ -1,72 +1,77 @@
-"""An attributed, degree-corrected block model: a graph of any size with known properties.
+"""An attributed, degree-corrected block model: graphs of any size with known properties.
 
-Each class is a block. Both ends of an edge are in one block with the chance `homophily`, and nodes
-of a block are met in proportion to a weight that follows a power law. Each word belongs to one
-topic, and each class has one topic; a word of a node is from the topic of its class with the chance
-`feature_signal`, else from a random topic.
+Each class is a block. An edge stays inside a block with probability `homophily`, and its ends are
+drawn in proportion to node weights that follow a power law. Each class has one topic, a set of
+words; a word of a node comes from the topic of its class with probability `feature_signal`, else
+from a random topic.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
-from pamt_lightning.data.synthetic_options import SyntheticOptions
 from pamt_lightning.errors import InputError
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-
-# Draws that repeat an edge are drawn anew; a graph this full would be drawn for ever.
+# Repeated edges are drawn again, which would take forever in a graph fuller than this.
 _MAX_FILL = 0.5
 
 
-def synthetic_graph(
-    num_nodes: int = 3000,
-    num_classes: int = 6,
-    num_features: int = 1000,
-    average_degree: float = 5.0,
-    homophily: float = 0.75,
-    feature_signal: float = 0.3,
-    degree_exponent: float = 3.0,
-    words_per_node: float = 20.0,
-    seed: int = 0,
-) -> RawGraph:
-    """Draw a graph whose edges and features both tell about the classes, as strongly as asked.
+@dataclass(frozen=True)
+class SyntheticOptions:
+    """Arguments of the synthetic graph, as options of a configuration.
 
     Args:
         num_nodes: Number of nodes n.
         num_classes: Number of classes c; their sizes differ by one at most.
         num_features: Number of words d.
-        average_degree: Mean number of neighbours; edges are n times this by 2.
-        homophily: Share of edges inside a class, in [0, 1]; 1 / c means edges tell nothing.
-        feature_signal: What features tell about the class, from 0 (nothing) to 1 (all words are
-            from the class's own topic).
+        average_degree: Mean number of neighbours.
+        homophily: Share of edges inside a class, in [0, 1]; with 1 / c edges carry no information.
+        feature_signal: How much features reveal of the class, from 0 (nothing) to 1 (all words are
+            from the topic of the class).
         degree_exponent: Exponent of the power law of expected degrees, above 2; smaller is more
             uneven, infinity makes all equal.
         words_per_node: Mean number of words drawn for a node; repeated words count once.
         seed: Seed of all random numbers; the same seed gives the same graph.
+    """
+
+    num_nodes: int = 3000
+    num_classes: int = 6
+    num_features: int = 1000
+    average_degree: float = 5.0
+    homophily: float = 0.75
+    feature_signal: float = 0.3
+    degree_exponent: float = 3.0
+    words_per_node: float = 20.0
+    seed: int = 0
+
+
+def synthetic_graph(
+    num_nodes: int = SyntheticOptions.num_nodes,
+    num_classes: int = SyntheticOptions.num_classes,
+    num_features: int = SyntheticOptions.num_features,
+    average_degree: float = SyntheticOptions.average_degree,
+    homophily: float = SyntheticOptions.homophily,
+    feature_signal: float = SyntheticOptions.feature_signal,
+    degree_exponent: float = SyntheticOptions.degree_exponent,
+    words_per_node: float = SyntheticOptions.words_per_node,
+    seed: int = SyntheticOptions.seed,
+) -> RawGraph:
+    """Draw a graph whose edges and features both reveal the classes, as strongly as asked.
+
+    The arguments are those of `SyntheticOptions`.
 
     Raises:
         InputError: An argument is out of its range, or so many edges do not fit into the classes.
     """
-    options = SyntheticOptions(
-        num_nodes=num_nodes,
-        num_classes=num_classes,
-        num_features=num_features,
-        average_degree=average_degree,
-        homophily=homophily,
-        feature_signal=feature_signal,
-        degree_exponent=degree_exponent,
-        words_per_node=words_per_node,
-        seed=seed,
-    )
-    model = BlockModel(options)
+    sizes = (num_nodes, num_classes, num_features, average_degree)
+    strengths = (homophily, feature_signal, degree_exponent, words_per_node)
+    model = BlockModel(SyntheticOptions(*sizes, *strengths, seed))
     random = model.random
     inside = _draw_distinct(random, model.draw_inside, model.num_inside, num_nodes)
     across = _draw_distinct(random, model.draw_across, model.num_across, num_nodes)
@@ -83,13 +88,13 @@ def synthetic_graph(
 
 
 class BlockModel:
-    """The model itself: draws classes, edges and words, as many at a time as one likes.
+    """The model: draws classes, edges and words, any number at a time.
 
     Args:
         options: Its parameters.
 
     Attributes:
-        random: The source of all its random numbers.
+        random: The source of all random numbers.
         labels: Class of each node.
         class_names: Names of the classes.
         num_inside: Number of edges inside classes.
@@ -108,10 +113,12 @@ class BlockModel:
         self.class_names = tuple(f"class_{number}" for number in range(num_classes))
         sizes = np.bincount(self.labels)
         self.num_inside, self.num_across = _numbers_of_edges(options, sizes)
-        # All nodes in a row, class by class, each as wide as its weight: a uniform point on the
-        # stretch of a class hits its nodes in proportion to their weights.
+        # All nodes lie on a line, class by class, each as wide as its weight: a uniform point on
+        # the stretch of a class hits its nodes in proportion to their weights.
         weights = (1.0 - self.random.random(num_nodes)) ** (-1.0 / (options.degree_exponent - 1.0))
-        np.minimum(weights, math.sqrt(num_nodes), out=weights)  # else one node may take most edges
+        np.minimum(
+            weights, math.sqrt(num_nodes), out=weights
+        )  # else one node could take most edges
         self._by_class = np.argsort(self.labels, kind="stable")
         self._ends = np.cumsum(weights[self._by_class])
         self._last = np.cumsum(sizes) - 1
@@ -159,19 +166,19 @@ class BlockModel:
         start, end = self._stretch_start[classes], self._stretch_end[classes]
         point = start + self.random.random(len(classes)) * (end - start)
         place = np.searchsorted(self._ends, point, "right")
-        # Rounding may put a point on the very end, which is the next class's first node.
+        # Rounding may put a point on the end of the stretch, the first node of the next class.
         nodes: IntArray = self._by_class[np.minimum(place, self._last[classes])]
         return nodes
 
     def _draw_classes(self, count: int) -> IntArray:
-        # Sorted, as their order is lost anyway, so that searches stay in one stretch for a while.
+        # Sorted, so that consecutive searches stay in one stretch; the order does not matter.
         num_classes = self.options.num_classes
         shares = np.full(num_classes, 1 / num_classes)
         return np.repeat(np.arange(num_classes), self.random.multinomial(count, shares))
 
 
 def _numbers_of_edges(options: SyntheticOptions, sizes: IntArray) -> tuple[int, int]:
-    """How many edges there are inside classes and between them."""
+    """Numbers of edges inside classes and between them."""
     num_nodes = options.num_nodes
     num_edges = max(1, round(num_nodes * options.average_degree / 2))
     num_inside = round(num_edges * options.homophily)
@@ -210,29 +217,32 @@ def _draw_distinct(
 
 
 def _check(options: SyntheticOptions) -> None:
-    _check_whole("num_classes", options.num_classes, 2)
-    _check_whole("num_nodes", options.num_nodes, 2 * options.num_classes)
-    _check_whole("num_features", options.num_features, options.num_classes)
-    _check_whole("seed", options.seed, 0)
-    _check_above("average_degree", options.average_degree, 0, options.num_nodes - 1)
-    _check_above("words_per_node", options.words_per_node, 0, options.num_features)
-    _check_above("degree_exponent", options.degree_exponent, 2, math.inf)
-    _check_share("homophily", options.homophily)
-    _check_share("feature_signal", options.feature_signal)
+    for name, minimum in (
+        ("num_classes", 2),
+        ("num_nodes", 2 * options.num_classes),
+        ("num_features", options.num_classes),
+        ("seed", 0),
+    ):
+        value = getattr(options, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            raise InputError(
+                f"`{name}` must be a whole number of at least {minimum}, got {value!r}."
+            )
+    for name, low, high in (
+        ("average_degree", 0, options.num_nodes - 1),
+        ("words_per_node", 0, options.num_features),
+        ("degree_exponent", 2, math.inf),
+    ):
+        value = getattr(options, name)
+        if not _is_number(value) or not low < value <= high:
+            raise InputError(
+                f"`{name}` must be a number above {low} and at most {high}, got {value!r}."
+            )
+    for name in ("homophily", "feature_signal"):
+        value = getattr(options, name)
+        if not _is_number(value) or not 0 <= value <= 1:
+            raise InputError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
 
 
-def _check_whole(name: str, value: int, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise InputError(f"`{name}` must be a whole number of at least {minimum}, got {value!r}.")
-
-
-def _check_above(name: str, value: float, low: float, high: float) -> None:
-    if isinstance(value, bool) or not (isinstance(value, int | float) and low < value <= high):
-        raise InputError(
-            f"`{name}` must be a number above {low} and at most {high}, got {value!r}."
-        )
-
-
-def _check_share(name: str, value: float) -> None:
-    if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value <= 1):
-        raise InputError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

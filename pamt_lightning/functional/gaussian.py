@@ -7,31 +7,15 @@ import math
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional.normalize import require_square_csr, with_values
-from pamt_lightning.functional.symmetric import symmetric_product
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.symmetric import symmetric_product
 
 VARIANCE_FLOOR = 1e-8
-"""Smallest variance that a logarithm or a root is taken of: ReLU gives exact zeros."""
-
-
-def square_entries(adj: Tensor) -> Tensor:
-    r"""Square every stored entry: :math:`A \circ A`, not the matrix product :math:`A A`.
-
-    For :math:`\hat{A} = \tilde{D}^{-1/2} \tilde{A} \tilde{D}^{-1/2}` of an unweighted graph this
-    is :math:`\tilde{D}^{-1} \tilde{A} \tilde{D}^{-1}`.
-
-    Args:
-        adj: :math:`A`, CSR, shape ``[N, N]``.
-
-    Returns:
-        CSR, shape ``[N, N]``, with the index arrays of ``adj``.
-    """
-    require_square_csr(adj, "adj")
-    return with_values(adj, adj.values().square())
+"""Lower bound of a variance in logarithms and roots, because ReLU gives exact zeros."""
 
 
 def gaussian_convolution(
-    mean: Tensor, variance: Tensor, adj_norm: Tensor, adj_norm_squared: Tensor, gamma: float
+    mean: Tensor, variance: Tensor, adj_norm: SparseOperator, gamma: float
 ) -> tuple[Tensor, Tensor]:
     r"""Sum independent Gaussians over neighbours, uncertain ones with less weight (Robust GCN).
 
@@ -43,32 +27,27 @@ def gaussian_convolution(
     Args:
         mean: Means :math:`M`, shape ``[N, D]``.
         variance: Variances :math:`\Sigma`, 0 or more (not checked), shape ``[N, D]``.
-        adj_norm: :math:`\hat{A}`, CSR and symmetric (not checked), shape ``[N, N]``.
-        adj_norm_squared: :math:`\hat{A} \circ \hat{A}` of `square_entries`, which a caller keeps.
+        adj_norm: :math:`\hat{A}`, symmetric (not checked), shape ``[N, N]``.
         gamma: Strength :math:`\gamma` of the attention, 0 or more; 0 weighs all alike.
 
     Returns:
         :math:`M'` and :math:`\Sigma'`, each ``[N, D]``.
     """
-    if mean.dim() != 2:
-        raise ValueError(f"`mean` must be [N, D], got {tuple(mean.shape)}.")
+    if mean.dim() != 2 or len(mean) != adj_norm.num_nodes:
+        raise ValueError(
+            f"`mean` must be [N, D] with N={adj_norm.num_nodes} (rows of `adj_norm`), "
+            f"got {tuple(mean.shape)}."
+        )
     if variance.shape != mean.shape:
         raise ValueError(
             f"`variance` must have the shape of `mean`, {tuple(mean.shape)}, "
             f"got {tuple(variance.shape)}."
         )
-    for name, adj in (("adj_norm", adj_norm), ("adj_norm_squared", adj_norm_squared)):
-        require_square_csr(adj, name)
-        if len(adj) != len(mean):
-            raise ValueError(
-                f"`{name}` must be [N, N] with N={len(mean)} (rows of `mean`), "
-                f"got {tuple(adj.shape)}."
-            )
     require_gamma(gamma)
     attention = torch.exp(-gamma * variance)
     return (
         symmetric_product(adj_norm, mean * attention),
-        symmetric_product(adj_norm_squared, variance * attention.square()),
+        symmetric_product(adj_norm.squared, variance * attention.square()),
     )
 
 
@@ -79,7 +58,7 @@ def require_gamma(gamma: float) -> None:
 
 
 def kl_to_standard_normal(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""How far each node's Gaussian is from the standard normal, per dimension (Robust GCN).
+    r"""Divergence of each node's Gaussian from the standard normal, per dimension (Robust GCN).
 
     .. math:: \frac{1}{D} \mathrm{KL}\big(N(\mu, \mathrm{diag}\,\sigma) \,\|\, N(0, I)\big)
         = \frac{1}{2D} \sum_{d=1}^{D} \big( \mu_d^2 + \sigma_d - \ln \sigma_d - 1 \big)

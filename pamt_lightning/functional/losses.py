@@ -1,4 +1,4 @@
-"""The soft-label cross entropy and the weights that PTD and PTA put on it."""
+"""Soft labels in training: their cross entropy, its weights in PTD and PTA, their update."""
 
 from __future__ import annotations
 
@@ -42,8 +42,32 @@ def soft_cross_entropy(
     return -(target * row_log_softmax(logits)).sum() / logits.shape[1]
 
 
+def blend_soft_labels(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    r"""Move the soft labels towards newly propagated ones (PAMT, Eq. 11).
+
+    .. math:: Y_{soft} \leftarrow \beta Y_{soft} + (1 - \beta) Y^t_{soft}
+
+    Args:
+        old: :math:`Y_{soft}`, shape ``[N, C]``.
+        new: :math:`Y^t_{soft}`, shape ``[N, C]``.
+        momentum: :math:`\beta` in ``[0, 1)``; 0 replaces the soft labels (PAMT_1).
+
+    Returns:
+        The updated soft labels, shape ``[N, C]``.
+    """
+    if not 0.0 <= momentum < 1.0:
+        raise ValueError(f"`momentum` must lie in [0, 1), got {momentum}.")
+    if old.shape != new.shape:
+        raise ValueError(
+            f"`old` and `new` must have one shape, got {tuple(old.shape)} and {tuple(new.shape)}."
+        )
+    if momentum == 0.0:
+        return new
+    return momentum * old + (1.0 - momentum) * new
+
+
 def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
-    r"""How far the network itself believes each label: the loss weights of PTD and PTA.
+    r"""The network's own confidence in each label: the loss weights of PTD and PTA.
 
     .. math:: w = \mathrm{softmax}(f_\theta(X))^{\gamma}
 
@@ -61,7 +85,7 @@ def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
 
 
 def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
-    r"""PTA's exponent: trust the network more, the longer it has been trained.
+    r"""PTA's exponent: the longer the network was trained, the more its confidence counts.
 
     .. math:: \gamma = \ln(1 + t / \epsilon)
 

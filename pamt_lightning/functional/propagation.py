@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional.normalize import sum_of_rows
-from pamt_lightning.kernels.sharding import RowShare
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.symmetric import apply_symmetric
 
 
 def propagate(
-    adj: Tensor,
+    adj: SparseOperator | Tensor,
     y0: Tensor,
     *,
     num_steps: int,
     alpha: float,
     reset_index: Tensor | None = None,
-    share: RowShare | None = None,
 ) -> Tensor:
     r"""Smooth ``y0`` over the graph while pulling it back to its start (PAMT, Eq. 4, 8 and 9).
 
@@ -27,14 +26,12 @@ def propagate(
     which is :math:`\bar{A} Y^{(0)}` with :math:`\bar{A}` of Eq. 9, unrolled.
 
     Args:
-        adj: :math:`\hat{A}` or :math:`A_p`, dense or CSR, shape ``[N, N]``.
+        adj: :math:`\hat{A}` or :math:`A_p`, shape ``[N, N]``.
         y0: Start matrix :math:`Y^{(0)}`, shape ``[N, C]``; not modified.
         num_steps: Number of steps :math:`K`; 0 returns ``y0``.
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 1 ignores the graph.
-        reset_index: Nodes whose rows go back to those of ``y0`` after every step (the labelled
+        reset_index: Nodes whose rows are reset to those of ``y0`` after every step (the labelled
             nodes, as in the PT method).
-        share: The rows of this process, if several work together: ``adj`` has these alone,
-            and all of them must make this call.
 
     Returns:
         :math:`Y^{(K)}`, shape ``[N, C]``.
@@ -45,33 +42,44 @@ def propagate(
         raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
     if y0.dim() != 2:
         raise ValueError(f"`y0` must be [N, C], got {tuple(y0.shape)}.")
-    share = share or RowShare.of(len(y0))
-    if adj.shape != (len(y0[share.rows]), len(y0)):
+    if tuple(adj.shape) != (len(y0), len(y0)):
         raise ValueError(
             f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
         )
-    y0 = y0.contiguous()  # rows are what is summed
-    restart = alpha * y0[share.rows]
-    smooth = _scaled_product(adj, 1.0 - alpha)
-    fixed_rows = None if reset_index is None else y0[reset_index]
+    step = (1.0 - alpha) * adj
+    restart = alpha * y0
     y = y0
     for _ in range(num_steps):
-        y = share.gather(smooth(y).add_(restart))
-        if reset_index is not None and fixed_rows is not None:
-            y[reset_index] = fixed_rows
+        y = step @ y
+        y += restart
+        if reset_index is not None:
+            y[reset_index] = y0[reset_index]
     return y
 
 
-def _scaled_product(adj: Tensor, factor: float) -> Callable[[Tensor], Tensor]:
-    """The product of ``factor * adj`` and a matrix, for many matrices."""
-    if adj.layout != torch.sparse_csr or adj.device.type != "cpu":
-        return lambda y: (adj @ y).mul_(factor)
-    crow, col, values = adj.crow_indices(), adj.col_indices(), factor * adj.values()
-    return lambda y: sum_of_rows(crow, col, y, values)
+def smooth(adj: SparseOperator, h: Tensor, *, num_steps: int, alpha: float) -> Tensor:
+    r"""`propagate` over a symmetric matrix, to train through (APPNP, Eq. 4 to 6; SGC, Eq. 8).
+
+    .. math:: H^{(k)} = (1 - \alpha)\, A H^{(k-1)} + \alpha H^{(0)}, \qquad k = 1, \dots, K
+
+    The result is :math:`P(A) H^{(0)}` with a polynomial :math:`P`, so :math:`P(A)` is symmetric.
+
+    Args:
+        adj: :math:`A`, symmetric (not checked), shape ``[N, N]``; no gradient flows to it.
+        h: :math:`H^{(0)}`, shape ``[N, D]``.
+        num_steps: Number of steps :math:`K`; 0 returns ``h``.
+        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 0 gives :math:`A^K H^{(0)}`.
+
+    Returns:
+        :math:`H^{(K)}`, shape ``[N, D]``.
+    """
+    if num_steps == 0:
+        return h
+    return apply_symmetric(partial(propagate, adj, num_steps=num_steps, alpha=alpha), h)
 
 
 def propagate_labels(
-    adj: Tensor,
+    adj: SparseOperator | Tensor,
     labels: Tensor,
     index: Tensor,
     num_classes: int,
@@ -79,28 +87,25 @@ def propagate_labels(
     num_steps: int,
     alpha: float,
     reset: bool,
-    share: RowShare | None = None,
 ) -> Tensor:
-    r"""Let known labels travel over the graph: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
+    r"""Propagate the labels of some nodes over the graph: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
 
     Args:
-        adj: :math:`\hat{A}` or :math:`A_p`, dense or CSR, shape ``[N, N]``.
+        adj: :math:`\hat{A}` or :math:`A_p`, shape ``[N, N]``.
         labels: Class of every node, shape ``[N]``; only those at ``index`` are read.
-        index: The nodes whose labels are known.
+        index: The labelled nodes.
         num_classes: Number of classes C.
         num_steps: Number of steps :math:`K`.
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``.
-        reset: Whether known rows go back to their one-hot form after every step (the PT method).
-        share: As in `propagate`.
+        reset: Whether labelled rows are reset to their one-hot form after every step (the PT
+            method).
 
     Returns:
         Shape ``[N, C]``; zero rows where no label arrives.
     """
     y0 = one_hot_rows(labels, index, num_classes, adj.dtype)
     reset_index = index if reset else None
-    return propagate(
-        adj, y0, num_steps=num_steps, alpha=alpha, reset_index=reset_index, share=share
-    )
+    return propagate(adj, y0, num_steps=num_steps, alpha=alpha, reset_index=reset_index)
 
 
 def one_hot_rows(labels: Tensor, index: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""How far each edge can be trusted, read off the attributes alone: no label, no network."""
+"""How reliable each edge is, estimated from the attributes alone: no label, no network."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional.normalize import require_square_csr, row_indices, with_values
+from pamt_lightning.kernels.operator import SparseOperator
 
 _BINS = 40
 _RANDOM_PAIRS = 1 << 16
-_ENTRIES_AT_ONCE = 1 << 22  # bounds the two gathered blocks of rows
+_ENTRIES_AT_ONCE = 1 << 22  # bounds the memory of the two gathered blocks of rows
 
 
 def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -22,8 +22,8 @@ def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
         second: The other, shape ``[M]``.
 
     Returns:
-        One value per pair in double precision, rounded to nine decimals so that what is equal but
-        for the order of a sum is equal, shape ``[M]``; 0 if a node has no attributes.
+        One value per pair in double precision, rounded to nine decimals so that the order of a sum
+        does not matter, shape ``[M]``; 0 if a node has no attributes.
     """
     if first.shape != second.shape:
         raise ValueError(
@@ -55,24 +55,24 @@ def _scipy_matrix(x: Tensor) -> sp.csr_array:
     return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=shape)
 
 
-def random_pairs(adj: Tensor, num_pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pairs of nodes as edges would join them if they did not look where they go.
+def random_pairs(
+    adj: SparseOperator, num_pairs: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Pairs of nodes as edges would join them at random, with the degrees that the nodes have.
 
-    A node is drawn as often as it has edges, so that hubs count as they do among the edges;
-    self-loops are none.
+    A node is drawn in proportion to its number of edges, self-loops not counted.
 
     Args:
-        adj: Symmetric CSR matrix, shape ``[N, N]``.
+        adj: Symmetric matrix, shape ``[N, N]``.
         num_pairs: How many to draw.
         generator: Where the random numbers come from, on the CPU.
 
     Returns:
-        Both nodes of each pair, shape ``[M]``: fewer than ``num_pairs``, as those of a node with
-        itself are left out.
+        Both nodes of each pair, shape ``[M]``: fewer than ``num_pairs``, because pairs of a node
+        with itself are left out.
     """
-    require_square_csr(adj, "adj")
-    rows = row_indices(adj).long()
-    ends = rows[rows != adj.col_indices()]
+    rows = adj.row_index.long()
+    ends = rows[rows != adj.col]
     if len(ends) == 0:
         return ends, ends
     draw = torch.randint(len(ends), (2, num_pairs), generator=generator).to(ends.device)
@@ -82,36 +82,36 @@ def random_pairs(adj: Tensor, num_pairs: int, generator: torch.Generator) -> tup
 
 
 def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BINS) -> Tensor:
-    r"""The chance that a score is one of the null's (Efron et al. 2001).
+    r"""The probability that a score was drawn from the null distribution (Efron et al. 2001).
 
-    Scores are a mixture :math:`f = \pi_0 f_0 + (1 - \pi_0) f_1` of the null and something that
-    scores higher, so the chance is :math:`\pi_0 f_0(s) / f(s)`. Both densities are histograms over
-    quantiles of the scores, :math:`f_0 / f` is made to fall with :math:`s` (isotonic regression),
-    and :math:`\pi_0` is the largest share that leaves no chance above 1: an upper bound, which is
-    reached if the lowest scores are the null's alone.
+    Scores are a mixture :math:`f = \pi_0 f_0 + (1 - \pi_0) f_1` of the null and a distribution of
+    higher scores, so the probability is :math:`\pi_0 f_0(s) / f(s)`. Both densities are histograms
+    over quantiles of the scores, :math:`f_0 / f` is made to fall with :math:`s` (isotonic
+    regression), and :math:`\pi_0` is the largest share that leaves no probability above 1: an upper
+    bound, which is reached if the lowest scores all come from the null.
 
     Args:
-        scores: What was observed, shape ``[M]``.
+        scores: The observed scores, shape ``[M]``.
         null: Scores drawn from :math:`f_0`.
-        num_bins: Number of bins; there are fewer where scores are equal.
+        num_bins: Number of bins; fewer if many scores are equal.
 
     Returns:
-        The chance for each score, shape ``[M]``; their mean is :math:`\pi_0`.
+        The probability for each score, shape ``[M]``; their mean is :math:`\pi_0`.
     """
     if num_bins < 1:
         raise ValueError(f"`num_bins` must be at least 1, got {num_bins}.")
     if len(scores) == 0 or len(null) == 0:
         return torch.zeros_like(scores)
-    # Sorted and picked by hand: torch.quantile takes 16 million values at the most.
+    # Not torch.quantile, which takes at most 16 million values.
     place = torch.arange(1, num_bins, device=scores.device) * len(scores) // num_bins
     ordered = scores.sort().values
     cuts = torch.unique(ordered[place])
-    cuts = cuts[cuts > ordered[0]]  # so that each bin, the first one too, holds a score
+    cuts = cuts[cuts > ordered[0]]  # so that the first bin holds a score, as all others do
     bins = torch.bucketize(scores, cuts, right=True)
     observed = torch.bincount(bins, minlength=len(cuts) + 1).double() / len(scores)
     drawn = torch.bincount(torch.bucketize(null, cuts, right=True), minlength=len(cuts) + 1)
     expected = drawn.double() / len(null)
-    # The share of the null where both count alike lies in [0, 1), which a quotient does not.
+    # The share of the null in both histograms together lies in [0, 1); their quotient does not.
     both = observed + expected
     share = falling_regression(expected / both, both)
     ratio = share / (1.0 - share)
@@ -119,19 +119,19 @@ def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BI
 
 
 def falling_regression(values: Tensor, weights: Tensor) -> Tensor:
-    r"""The sequence that never rises and is nearest to ``values`` in weighted squares.
+    r"""The non-increasing sequence that is nearest to ``values`` in weighted squares.
 
     .. math:: \hat{v}_i = \min_{j \le i} \max_{k \ge i}
         \frac{\sum_{l=j}^{k} w_l v_l}{\sum_{l=j}^{k} w_l}
 
     Args:
-        values: :math:`v`, shape ``[B]``; takes :math:`O(B^2)` memory.
+        values: :math:`v`, shape ``[B]``; the result takes :math:`O(B^2)` memory.
         weights: :math:`w`, positive, shape ``[B]``.
     """
     zero = values.new_zeros(1)
     sums = torch.cat([zero, torch.cumsum(values * weights, 0)])
     masses = torch.cat([zero, torch.cumsum(weights, 0)])
-    # Entry [j, k] is the mean from j to k; before j there is none.
+    # Entry [j, k] is the mean from j to k, for k >= j.
     mean = (sums[None, 1:] - sums[:-1, None]) / (masses[None, 1:] - masses[:-1, None])
     index = torch.arange(len(values), device=values.device)
     mean = torch.where(index[:, None] <= index[None, :], mean, -torch.inf)
@@ -140,36 +140,35 @@ def falling_regression(values: Tensor, weights: Tensor) -> Tensor:
     return highest.amin(0)
 
 
-def trust_edges(adj_norm: Tensor, x: Tensor, generator: torch.Generator) -> Tensor:
-    r"""Weigh every edge by the chance that it was not drawn at random.
+def trust_edges(adj_norm: SparseOperator, x: Tensor, generator: torch.Generator) -> SparseOperator:
+    r"""Weigh every edge by the probability that it was not drawn at random.
 
     .. math:: A_t = \hat{A} \odot (1 - \mathrm{fdr}(\cos(x_i, x_j)))
 
-    The null are pairs of nodes drawn at random, each node as often as it has edges. Edges that look
-    like these lose their weight; where hardly any do, all keep theirs. Self-loops are always kept.
-    Where attributes say nothing about edges, all edges look drawn at random, and none is trusted.
+    The null distribution is that of pairs of nodes drawn at random in proportion to their degrees.
+    Edges whose attributes look like such pairs lose their weight; self-loops keep theirs. Where
+    attributes are unrelated to edges, all edges look random and none is trusted.
 
     Args:
-        adj_norm: :math:`\hat{A}`, CSR with sorted columns, symmetric, shape ``[N, N]``.
+        adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
         x: Attributes, dense or CSR, shape ``[N, F]``.
         generator: For the random pairs, on the CPU.
 
     Returns:
-        :math:`A_t`, CSR with the sparsity of ``adj_norm``.
+        :math:`A_t`, with the sparsity of ``adj_norm``.
     """
-    require_square_csr(adj_norm, "adj_norm")
-    if x.shape[0] != adj_norm.shape[0]:
+    if x.shape[0] != adj_norm.num_nodes:
         raise ValueError(
-            f"`x` must have N={adj_norm.shape[0]} rows (those of `adj_norm`), got {x.shape[0]}."
+            f"`x` must have N={adj_norm.num_nodes} rows (those of `adj_norm`), got {x.shape[0]}."
         )
-    rows, cols = row_indices(adj_norm).long(), adj_norm.col_indices().long()
+    rows, cols = adj_norm.row_index.long(), adj_norm.col.long()
     once = rows < cols
     scores = pair_cosine(x, rows[once], cols[once])
     null = pair_cosine(x, *random_pairs(adj_norm, _RANDOM_PAIRS, generator))
     weight = 1.0 - local_false_discovery_rate(scores, null)
-    # Both directions of an edge take the one value that was computed.
-    keys = torch.minimum(rows, cols) * adj_norm.shape[0] + torch.maximum(rows, cols)
+    # Both directions of an edge get the same value, which was computed once.
+    keys = torch.minimum(rows, cols) * adj_norm.num_nodes + torch.maximum(rows, cols)
     edges = rows != cols
-    trust = torch.ones_like(adj_norm.values())
+    trust = torch.ones_like(adj_norm.values)
     trust[edges] = weight.to(trust.dtype)[torch.searchsorted(keys[once], keys[edges])]
-    return with_values(adj_norm, adj_norm.values() * trust)
+    return adj_norm.with_values(adj_norm.values * trust)

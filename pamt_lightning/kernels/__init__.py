@@ -1,1 +1,1 @@
-"""What makes the equations fast, and lets several processes share them."""
+"""Fast forms of plain matrix operations, and their division among processes; see README.md."""

@@ -1,9 +1,9 @@
-"""Matrices with a row for each node and few columns, computed a column at a time.
+"""Matrices with a row for each node and few columns, computed by column.
 
-torch's kernels for rows fill vector registers with the numbers of one row, and leave most of them
-idle where a row is short. With the numbers of a column next to each other, a softmax and a linear
-map of less than 16 columns take a half to a third of the time on a CPU; of more, they are kept by
-row. Either way the results are ordinary matrices ``[N, C]``: just their strides differ.
+torch's kernels fill vector registers with the numbers of one row, and leave most of them idle where
+a row is short. With the numbers of a column next to each other, a softmax and a linear map of fewer
+than 16 columns take a half to a third of the time on a CPU; wider matrices are stored by row. The
+results are ordinary matrices ``[N, C]``; only their strides differ.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_FEW = 16  # columns from which on rows are as fast, measured for 2 to 40 columns
+_FEW = 16  # the break-even number of columns, measured for 2 to 40
 
 
 def few_columns(count: int, device: torch.device) -> bool:
-    """Whether matrices of so many columns are better computed by column."""
+    """Whether matrices with this many columns are faster by column."""
     return count < _FEW and device.type == "cpu"
 
 
 def by_column(x: Tensor) -> Tensor:
-    """The same matrix ``[N, C]``, kept by column if they are few."""
+    """The same matrix ``[N, C]``, stored by column if there are few."""
     return x.t().contiguous().t() if few_columns(x.shape[1], x.device) else x.contiguous()
 
 
 def take_rows_by_column(x: Tensor, index: Tensor) -> Tensor:
-    """Some rows of a matrix ``[N, C]``, kept by column if they are few."""
+    """``x[index]`` of a matrix ``[N, C]``, stored by column if there are few."""
     if few_columns(x.shape[1], x.device):
         return x.t().index_select(1, index).t()
     return x.index_select(0, index)
 
 
 def row_softmax(x: Tensor) -> Tensor:
-    """Softmax of each row of ``x``, shape ``[N, C]``."""
+    """``softmax(x, dim=1)`` of a matrix ``[N, C]``."""
     _require_matrix(x)
     if few_columns(x.shape[1], x.device):
         return torch.softmax(x.t(), dim=0).t()
@@ -40,7 +40,7 @@ def row_softmax(x: Tensor) -> Tensor:
 
 
 def row_log_softmax(x: Tensor) -> Tensor:
-    """Logarithm of the softmax of each row of ``x``, shape ``[N, C]``."""
+    """``log_softmax(x, dim=1)`` of a matrix ``[N, C]``."""
     _require_matrix(x)
     if few_columns(x.shape[1], x.device):
         return torch.log_softmax(x.t(), dim=0).t()
@@ -48,7 +48,7 @@ def row_log_softmax(x: Tensor) -> Tensor:
 
 
 def linear_by_column(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """What `torch.nn.functional.linear` gives, kept by column if there are few.
+    """``torch.nn.functional.linear(x, weight, bias)``, stored by column if there are few.
 
     Args:
         x: Shape ``[N, D]``.

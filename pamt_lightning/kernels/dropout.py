@@ -1,4 +1,4 @@
-"""Dropout whose random numbers are cheap, and the same however the work is divided."""
+"""Dropout with cheap random numbers that do not depend on how the work is divided."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 _LEVELS = 1 << 16  # of a random number of 16 bits
 
-# Every draw is from somewhere in this stream of 2^128 numbers: one of its own would take as long to
-# set up as to draw from. Seeds are far apart, and not by a power of two: such stretches are alike.
+# Every draw reads a stretch of this stream of 2^128 numbers: to set up a generator takes as long as
+# to draw from it. The stride is no power of two, because such stretches are correlated.
 _STREAM = np.random.PCG64(0)
 _START = _STREAM.state
 _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -22,17 +22,17 @@ _ONE_AT_A_TIME = Lock()
 def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
     """Set a share ``rate`` of the entries to zero and scale the others up, in training only.
 
-    One random number of 64 bits serves four entries, so the rate is a multiple of 2^-16, and the
-    scale is the exact one of that rate. On a CPU torch's own generator would take seven times as
-    long for them as NumPy's PCG64, which can also skip what belongs to others.
+    One random number of 64 bits serves four entries, so the rate is rounded to a multiple of 2^-16,
+    and the scale is that of the rounded rate. On a CPU torch's own generator takes seven times as
+    long as NumPy's PCG64, which can also skip the entries of other processes.
 
     Args:
         x: Entries; a part of a larger whole if ``first`` is not 0.
         rate: Share of entries that are set to zero, in [0, 1).
-        training: Whether anything is done at all.
-        first: Position of the first entry of ``x`` in the whole. Every process that has a part
-            must call this with the same state of torch's generator, of which one number is taken;
-            on CPUs they then drop together what one process would.
+        training: Whether anything is dropped.
+        first: Position of the first entry of ``x`` in the whole. All processes that hold a part
+            must call this with the same state of torch's generator, from which one number is drawn;
+            on CPUs they then drop together what one process would drop.
     """
     if not training or rate == 0.0:
         return x
@@ -42,7 +42,7 @@ def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
 
 
 def relu_dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> tuple[Tensor, float]:
-    """A rectifier and `dropout` in two passes over the entries, in place of six.
+    """``dropout(relu(x))`` in two passes over the entries instead of six.
 
     Args:
         x: Entries, which are overwritten.
@@ -51,8 +51,8 @@ def relu_dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> tupl
         first: As in `dropout`.
 
     Returns:
-        The entries that are positive and not dropped, zeros elsewhere; and the factor by which they
-        are to be scaled up, which a linear map that follows can do at no cost.
+        The entries that are positive and not dropped, zeros elsewhere; and the factor by which the
+        caller must scale them up, which the weights of the next linear map can absorb.
     """
     if not training or rate == 0.0:
         return x.relu_(), 1.0
@@ -78,13 +78,13 @@ class _ReluMask(torch.autograd.Function):
 def draw_kept(
     x: Tensor, rate: float, first: int, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, float]:
-    """Which entries `dropout` keeps, and by what it scales them.
+    """Which entries `dropout` keeps, and the factor that scales them.
 
     Args:
         x: As in `dropout`.
         rate: As in `dropout`.
         first: As in `dropout`.
-        dtype: Of the first result; that of ``x`` unless given.
+        dtype: Type of the first result; that of ``x`` unless given.
 
     Returns:
         One where an entry of ``x`` is kept and zero elsewhere; and the factor.

@@ -1,34 +1,158 @@
-"""A sparse feature matrix that keeps its transpose, and its product with a weight matrix."""
+"""Attribute matrices, dense or sparse, as the first layer of a network uses them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional.normalize import sum_of_rows, transpose_pattern
+from pamt_lightning.kernels.csr import csr_tensor, sum_of_rows, transpose_pattern
+from pamt_lightning.kernels.dropout import draw_kept, dropout, relu_dropout
 
-# Share of stored entries from which on the dense products of an epoch are faster: the two meet at
-# 0.4 to 0.5 for 128 to 2,000 attributes and 64 or 128 hidden units.
+# Density above which dense products are faster: the measured break-even is 0.4 to 0.5 for 128 to
+# 2,000 attributes and 64 or 128 hidden units.
 _MAX_DENSITY = 0.4
-# Of a transpose: so many rows of a gradient stay in a cache, ...
+# A transpose is divided into blocks: this many rows of a gradient stay in a cache, ...
 _ROWS_PER_BLOCK = 1024
-# ... if a sum over so many of them pays for adding up one more row of the result.
+# ... which pays if each sum has at least this many entries.
 _MIN_ENTRIES_PER_SUM = 40
+
+
+class Features(ABC):
+    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole.
+
+    Attributes:
+        first_row: Number of rows of the whole before these; dropout depends on it.
+    """
+
+    first_row: int
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes n and of attributes F."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the values are."""
+
+    @abstractmethod
+    def dropout(self, rate: float, training: bool) -> Features:
+        """Set a share ``rate`` of the values to zero and scale the others up, in training only."""
+
+    @abstractmethod
+    def linear(self, weight: Tensor) -> Tensor:
+        """The product with ``weight`` ``[F, D]``; gradients flow to ``weight`` only."""
+
+    @abstractmethod
+    def take_rows(self, nodes: Tensor | slice) -> Features:
+        """Some rows; those of a slice share the memory of this matrix."""
+
+    @abstractmethod
+    def starting_at(self, first_row: int, first_entry: int) -> Features:
+        """The same rows at another place of the whole: after so many rows and stored entries."""
+
+    @abstractmethod
+    def as_type(self, dtype: torch.dtype) -> Features:
+        """The same matrix in another floating type; itself if it has that type already."""
+
+    @abstractmethod
+    def to(self, device: torch.device | str) -> Features:
+        """The same matrix on ``device``; itself if it is there already."""
+
+    def relu_dropout(self, hidden: Tensor, rate: float, training: bool) -> tuple[Tensor, float]:
+        """`pamt_lightning.kernels.dropout.relu_dropout` of a layer that was computed from these."""
+        return relu_dropout(hidden, rate, training, self.first_row * hidden.shape[1])
+
+    def _check_weight(self, weight: Tensor) -> None:
+        if weight.dim() != 2 or weight.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"`weight` must be [F, D] with F={self.shape[1]} attributes, "
+                f"got {tuple(weight.shape)}."
+            )
+
+
+def as_features(x: Tensor | Features) -> Features:
+    """Dense tensors as `DenseFeatures`, CSR tensors as `SparseFeatures`; features as they are."""
+    if isinstance(x, Features):
+        return x
+    return SparseFeatures.from_csr(x) if x.layout == torch.sparse_csr else DenseFeatures(x)
+
+
+def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
+    """Whether sparse features with this many stored entries are faster than dense ones."""
+    return stored <= _MAX_DENSITY * rows * columns
+
+
+@dataclass(frozen=True, eq=False)
+class DenseFeatures(Features):
+    """A dense attribute matrix.
+
+    Attributes:
+        matrix: Shape ``[n, F]``.
+        first_row: See `Features`.
+    """
+
+    matrix: Tensor
+    first_row: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes n and of attributes F."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix is."""
+        return self.matrix.device
+
+    def dropout(self, rate: float, training: bool) -> DenseFeatures:
+        """Dropout of all entries."""
+        if not training or rate == 0.0:
+            return self
+        first = self.first_row * self.shape[1]
+        return replace(self, matrix=dropout(self.matrix, rate, training, first))
+
+    def linear(self, weight: Tensor) -> Tensor:
+        """``matrix @ weight``."""
+        self._check_weight(weight)
+        return self.matrix @ weight
+
+    def take_rows(self, nodes: Tensor | slice) -> DenseFeatures:
+        """Some rows."""
+        if isinstance(nodes, slice):
+            first = nodes.indices(self.shape[0])[0]
+            return DenseFeatures(self.matrix[nodes], self.first_row + first)
+        return DenseFeatures(self.matrix[nodes])
+
+    def starting_at(self, first_row: int, first_entry: int) -> DenseFeatures:
+        """The same rows at another place of the whole."""
+        return replace(self, first_row=first_row)
+
+    def as_type(self, dtype: torch.dtype) -> DenseFeatures:
+        """The same matrix in another floating type."""
+        return self if self.matrix.dtype == dtype else replace(self, matrix=self.matrix.to(dtype))
+
+    def to(self, device: torch.device | str) -> DenseFeatures:
+        """The same matrix on ``device``."""
+        moved = self.matrix.to(device)
+        return self if moved is self.matrix else replace(self, matrix=moved)
 
 
 @dataclass(frozen=True, eq=False)
 class CsrPattern:
-    """Where the stored entries of a CSR matrix are; its transpose is made once, when asked for.
+    """The stored positions of a CSR matrix ``[n, F]``; the transpose is computed once, on demand.
 
-    Autograd through ``csr @ weight`` transposes the matrix anew at every backward pass; keeping the
+    Autograd through ``csr @ weight`` transposes the matrix in every backward pass; keeping the
     transpose makes forward plus backward about three times faster.
 
     Attributes:
-        crow: Row pointers, shape ``[N + 1]``.
+        crow: Row pointers, shape ``[n + 1]``.
         col: Column of each stored entry, shape ``[nnz]``.
         num_columns: Number of columns F.
     """
@@ -39,74 +163,60 @@ class CsrPattern:
 
     @property
     def num_blocks(self) -> int:
-        """In how many blocks of rows the transpose is kept."""
+        """Number of blocks of rows in the transpose."""
         by_cache = (len(self.crow) - 1) // _ROWS_PER_BLOCK
         by_sums = len(self.col) // (self.num_columns * _MIN_ENTRIES_PER_SUM)
         return max(1, min(by_cache, by_sums))
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Row pointers and columns of the transpose, and the stored entry that each of its is.
+        """The transpose in `num_blocks` stacked blocks; see `transpose_pattern`."""
+        return transpose_pattern(self.crow, self.col, self.num_columns, self.num_blocks)
 
-        In `num_blocks` blocks, one below the other.
-        """
-        ones = torch.ones(1, device=self.col.device).expand(len(self.col))
-        shape = (len(self.crow) - 1, self.num_columns)
-        matrix = torch.sparse_csr_tensor(self.crow, self.col, ones, shape, check_invariants=False)
-        return transpose_pattern(matrix, self.num_blocks)
+    @property
+    def has_transpose(self) -> bool:
+        """Whether the transpose was computed already."""
+        return "transposed" in self.__dict__
 
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures:
-    """Sparse features: a pattern, and the values at it.
+class SparseFeatures(Features):
+    """A sparse attribute matrix: stored positions, and the values there.
 
     Attributes:
-        pattern: Where the stored entries are; shared by all features with the same entries.
+        pattern: The stored positions, shared by all matrices with the same ones.
         values: The stored entries, shape ``[nnz]``.
-        first_entry: How many entries stand before them, if these are rows of a larger whole.
-        masked_from: What `masked` made them from, if that has been used before.
+        first_row: See `Features`.
+        first_entry: Number of stored entries of the whole before these.
+        masked_from: The matrix, the mask and the factor that dropout made this one from, if the
+            transpose of that matrix is known.
     """
 
     pattern: CsrPattern
     values: Tensor
+    first_row: int = 0
     first_entry: int = 0
     masked_from: tuple[SparseFeatures, Tensor, float] | None = None
 
     @classmethod
-    def from_csr(cls, x: Tensor, dtype: torch.dtype | None = None) -> SparseFeatures:
-        """Take over a CSR tensor ``x`` of shape ``[N, F]``.
-
-        Args:
-            x: The features.
-            dtype: Floating type of the values; that of ``x`` unless given.
-        """
+    def from_csr(cls, x: Tensor) -> SparseFeatures:
+        """Take over a CSR tensor ``[n, F]``, sharing its memory."""
         if x.layout != torch.sparse_csr or x.dim() != 2:
             raise ValueError(
                 f"`x` must be a sparse CSR matrix [N, F], got {x.layout} of shape {tuple(x.shape)}."
             )
         pattern = CsrPattern(x.crow_indices(), x.col_indices(), int(x.shape[1]))
-        return cls(pattern, x.values().to(dtype or x.dtype))
-
-    @property
-    def crow(self) -> Tensor:
-        """Row pointers, shape ``[N + 1]``."""
-        return self.pattern.crow
-
-    @property
-    def col(self) -> Tensor:
-        """Column of each stored entry, shape ``[nnz]``."""
-        return self.pattern.col
-
-    def to_dense(self) -> Tensor:
-        """The same as a dense matrix."""
-        return torch.sparse_csr_tensor(
-            self.crow, self.col, self.values, self.shape, check_invariants=False
-        ).to_dense()
+        return cls(pattern, x.values())
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of nodes and of features."""
-        return len(self.crow) - 1, self.pattern.num_columns
+        """Number of nodes n and of attributes F."""
+        return len(self.pattern.crow) - 1, self.pattern.num_columns
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values are."""
+        return self.values.device
 
     @cached_property
     def t_values(self) -> Tensor:
@@ -115,85 +225,78 @@ class SparseFeatures:
         if self.masked_from is None:
             return self.values.index_select(0, order)  # [...] takes 4 times as long
         whole, kept, scale = self.masked_from
-        # Bytes are put in order in a third of the time that numbers take.
+        # Bytes are reordered in a third of the time of floating-point numbers.
         return _masked(whole.t_values, kept.index_select(0, order), scale)
 
-    def with_values(self, values: Tensor) -> SparseFeatures:
-        """The same sparsity with other values."""
-        return SparseFeatures(self.pattern, values, self.first_entry)
+    def to_dense(self) -> DenseFeatures:
+        """The same as a dense matrix."""
+        pattern = self.pattern
+        csr = csr_tensor(pattern.crow, pattern.col, self.values, pattern.num_columns)
+        return DenseFeatures(csr.to_dense(), self.first_row)
 
-    def masked(self, kept: Tensor, scale: float) -> SparseFeatures:
-        """The values where ``kept`` is one, times ``scale``; zeros where it is zero.
-
-        Args:
-            kept: Bytes, shape ``[nnz]``.
-            scale: A factor.
-        """
-        values = _masked(self.values, kept, scale)
-        # The first time, the values are put in order as they are: there may be no second time.
-        used_before = "transposed" in self.pattern.__dict__
-        source = (self, kept, scale) if used_before else None
-        return SparseFeatures(self.pattern, values, self.first_entry, source)
-
-    def to(self, device: torch.device) -> SparseFeatures:
-        """The same on ``device``; itself if it is there already."""
-        if self.values.device == device:
+    def dropout(self, rate: float, training: bool) -> SparseFeatures:
+        """Dropout of the stored entries, which is the same: a dropped zero stays zero."""
+        if not training or rate == 0.0:
             return self
-        crow, col = self.crow.to(device), self.col.to(device)
-        pattern = CsrPattern(crow, col, self.pattern.num_columns)
-        return SparseFeatures(pattern, self.values.to(device), self.first_entry)
+        kept, scale = draw_kept(self.values, rate, self.first_entry, torch.uint8)
+        # In the first step there is no transpose yet, and in batches there is never a second step.
+        source = (self, kept, scale) if self.pattern.has_transpose else None
+        values = _masked(self.values, kept, scale)
+        return replace(self, values=values, masked_from=source)
+
+    def linear(self, weight: Tensor) -> Tensor:
+        """``x @ weight``."""
+        self._check_weight(weight)
+        result: Tensor = _SparseLinear.apply(weight, self)  # type: ignore[no-untyped-call]
+        return result
 
     def take_rows(self, nodes: Tensor | slice) -> SparseFeatures:
-        """Some rows as a matrix of their own; those of a slice share the memory of this one."""
+        """Some rows."""
+        crow = self.pattern.crow
         if isinstance(nodes, slice):
             first, last, _ = nodes.indices(self.shape[0])
-            crow = self.crow[first : last + 1]
+            crow = crow[first : last + 1]
             entries: Tensor | slice = slice(int(crow[0]), int(crow[-1]))
+            place = self.first_row + first, self.first_entry + int(crow[0])
             crow = crow - crow[0]
         else:
-            counts = self.crow.diff()[nodes]
-            crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(self.crow.dtype)
-            first_entry = (self.crow[:-1][nodes] - crow[:-1]).repeat_interleave(counts)
-            entries = torch.arange(int(crow[-1]), device=crow.device) + first_entry
-        pattern = CsrPattern(crow, self.col[entries], self.pattern.num_columns)
-        before = entries.start if isinstance(entries, slice) else 0
-        return SparseFeatures(pattern, self.values[entries], before)
+            counts = crow.diff()[nodes]
+            starts = crow[:-1][nodes]
+            crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(crow.dtype)
+            shift = (starts - crow[:-1]).repeat_interleave(counts)
+            entries, place = torch.arange(int(crow[-1]), device=crow.device) + shift, (0, 0)
+        pattern = CsrPattern(crow, self.pattern.col[entries], self.pattern.num_columns)
+        return SparseFeatures(pattern, self.values[entries], *place)
+
+    def starting_at(self, first_row: int, first_entry: int) -> SparseFeatures:
+        """The same rows at another place of the whole."""
+        return replace(self, first_row=first_row, first_entry=first_entry)
+
+    def as_type(self, dtype: torch.dtype) -> SparseFeatures:
+        """The same matrix in another floating type."""
+        if self.values.dtype == dtype:
+            return self
+        return replace(self, values=self.values.to(dtype), masked_from=None)
+
+    def to(self, device: torch.device | str) -> SparseFeatures:
+        """The same matrix on ``device``."""
+        if self.device == torch.device(device):
+            return self
+        crow, col = self.pattern.crow.to(device), self.pattern.col.to(device)
+        pattern = CsrPattern(crow, col, self.pattern.num_columns)
+        return replace(self, pattern=pattern, values=self.values.to(device), masked_from=None)
 
 
 def _masked(values: Tensor, kept: Tensor, scale: float) -> Tensor:
-    # Not `values * kept`: with two types at once it takes three times as long.
+    # Not `values * kept`: with mixed types it takes three times as long.
     return kept.to(values.dtype).mul_(values).mul_(scale)
-
-
-def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
-    """Whether a network is faster on sparse features with so many entries than on dense ones."""
-    return stored <= _MAX_DENSITY * rows * columns
-
-
-def take_rows(x: Tensor | SparseFeatures, nodes: Tensor | slice) -> Tensor | SparseFeatures:
-    """Some rows of dense or sparse features; those of a slice share their memory."""
-    return x.take_rows(nodes) if isinstance(x, SparseFeatures) else x[nodes]
-
-
-def sparse_linear(x: SparseFeatures, weight: Tensor) -> Tensor:
-    """``x @ weight`` for sparse ``x`` ``[N, F]`` and dense ``weight`` ``[F, D]``.
-
-    Gradients flow to ``weight`` only.
-    """
-    if weight.dim() != 2 or weight.shape[0] != x.shape[1]:
-        raise ValueError(
-            f"`weight` must be [F, D] with F={x.shape[1]} (columns of `x`), "
-            f"got {tuple(weight.shape)}."
-        )
-    result: Tensor = _SparseLinear.apply(weight, x)  # type: ignore[no-untyped-call]
-    return result
 
 
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
         ctx.x = x  # no gradient flows to it, so its tensors need not be saved one by one
-        return sum_of_rows(x.crow, x.col, weight, x.values)
+        return sum_of_rows(x.pattern.crow, x.pattern.col, weight, x.values)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

@@ -1,4 +1,4 @@
-"""Which rows of the graph a process works on, and how it gets those of the others."""
+"""Which rows of the graph a process owns, and how it obtains those of the other processes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ class RowShare:
 
     @classmethod
     def of(cls, num_rows: int, rank: int = 0, world_size: int = 1) -> RowShare:
-        """Cut rows into shares whose sizes differ by one at most."""
+        """Divide rows into shares whose sizes differ by at most one."""
         if not 0 <= rank < world_size:
             raise ValueError(f"`rank` must lie in [0, {world_size}), got {rank}.")
         return cls(tuple(num_rows * r // world_size for r in range(world_size + 1)), rank)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows N of the whole matrix."""
+        return self.bounds[-1]
 
     @property
     def world_size(self) -> int:
@@ -40,19 +45,23 @@ class RowShare:
         return self.bounds[self.rank]
 
     @property
-    def rows(self) -> slice:
+    def size(self) -> int:
+        """Number of rows of this process."""
+        return self.bounds[self.rank + 1] - self.first
+
+    @property
+    def local(self) -> slice:
         """The rows of this process."""
-        return slice(self.first, self.bounds[self.rank + 1])
+        return slice(self.first, self.first + self.size)
 
     def gather(self, part: Tensor) -> Tensor:
-        """The whole matrix ``[N, …]`` from the parts of all processes; all must call it.
+        """Join the rows of all processes to the whole matrix ``[N, …]``; all must call it.
 
         Args:
             part: The rows of this process.
         """
-        own = self.bounds[self.rank + 1] - self.first
-        if len(part) != own:
-            raise ValueError(f"`part` must have {own} rows, got {len(part)}.")
+        if len(part) != self.size:
+            raise ValueError(f"`part` must have {self.size} rows, got {len(part)}.")
         if self.world_size == 1:
             return part
         sizes = [last - first for first, last in pairwise(self.bounds)]
@@ -66,14 +75,14 @@ class RowShare:
             return whole
         return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])
 
-    def spread(self, tensors: Iterable[Tensor]) -> None:
-        """Give all processes the first one's tensors, in place: other machines round otherwise."""
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite the tensors of all processes by the first one's: machines may round apart."""
         if self.world_size > 1:
             for tensor in tensors:
                 torch.distributed.broadcast(tensor.detach(), 0)
 
-    def part_of(self, nodes: Tensor) -> tuple[Tensor, int]:
-        """The nodes of an ascending list that this process owns, and how many stand before them."""
-        ends = torch.tensor([self.rows.start, self.rows.stop], device=nodes.device)
+    def local_rows(self, nodes: Tensor) -> tuple[Tensor, int]:
+        """The nodes of an ascending list that this process owns, and how many precede them."""
+        ends = torch.tensor([self.local.start, self.local.stop], device=nodes.device)
         first, last = torch.searchsorted(nodes, ends).tolist()
         return nodes[first:last], first

@@ -1,12 +1,12 @@
-"""What every method shares: steps, metrics, optimiser, prediction, checkpoint."""
+"""What all methods share: steps, metrics, optimiser, prediction, checkpoint."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import random
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,14 +18,12 @@ from torchmetrics.functional.classification import (
     multiclass_f1_score,
 )
 
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.functional import RowShare
-from pamt_lightning.graph import Graph, NodeBatch
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
-from pamt_lightning.methods.prepared import Prediction, Prepared
-from pamt_lightning.plain import make_plain
 
 CALIBRATION_BINS = 10
+CHECKPOINT_FORMAT = 2
 Network = TypeVar("Network", bound=torch.nn.Module)
 
 
@@ -45,28 +43,50 @@ def require_count(**counts: int) -> None:
             raise InputError(f"`{name}` must be 0 or more, got {count}.")
 
 
-def built(network: Callable[..., Network], *sizes: Any, **options: Any) -> Network:
-    """A network; what it refuses is the user's fault."""
+def build(network: Callable[..., Network], *sizes: Any, **options: Any) -> Network:
+    """Build a network; arguments that it refuses are the user's error."""
     try:
         return network(*sizes, **options)
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-class NodeClassificationModule(pl.LightningModule):
-    """Base of all methods: full-batch steps on one graph, the same metrics and life cycle for each.
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The prediction of a method for every node.
 
-    A method says what its training loss is and how it predicts. Metric names: ``train_loss``,
-    ``val_loss``, ``val_acc``, ``test_acc``; what stops the training and what is kept is decided by
-    `pamt_lightning.training.stopping.BestStopping` on ``val_acc`` and ``val_loss``.
+    Attributes:
+        probs: Class probabilities, shape ``[N, C]``; each row sums to one.
+        logits: Output of the network alone, before propagation, if the method has such an output.
+    """
+
+    probs: Tensor
+    logits: Tensor | None = None
+
+
+class NodeClassificationModule(pl.LightningModule):
+    """Base of all methods: steps on one graph, with the same metrics and life cycle for each.
+
+    A method defines its training loss and its prediction. Metrics: ``train_loss``, ``val_loss``,
+    ``val_acc``, ``test_acc``. `pamt_lightning.training.stopping.BestStopping` stops the training
+    and keeps the best state by ``val_acc`` and ``val_loss``.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
         num_classes: Number of classes; the command line fills it in from the data.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
+
+    predicts_from_labels = False
+    """Whether a prediction needs the labels of training nodes, not only a trained network."""
+
+    learns_in_batches = False
+    """Whether a training step may be on some of the nodes."""
+
+    works_in_shares = False
+    """Whether several processes can divide the nodes among them."""
 
     def __init__(
         self,
@@ -92,172 +112,133 @@ class NodeClassificationModule(pl.LightningModule):
         self.weight_decay = weight_decay
         self.log_every_n_epochs = log_every_n_epochs
         self.last_loss: Tensor | None = None
-        self._epoch_losses: list[Tensor] = []
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
-        self._prepared: Prepared | None = None
+        self._epoch_losses: list[Tensor] = []
+        self._fit_batch: GraphBatch | None = None
         self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Lightning notes the hook it is in, a hundred times per epoch; what torch does for an
-        # attribute that may be a parameter would be a tenth of the epochs of a small graph.
-        if name == "_current_fx_name":
-            self.__dict__[name] = value
-        else:
-            super().__setattr__(name, value)
-
-    predicts_from_labels = False
-    """Whether a prediction needs the labels of training nodes, not just a trained network."""
-
-    learns_in_batches = False
-    """Whether a step may be on some of the nodes: see `SoftLabelModule`."""
-
-    works_in_shares = False
-    """Whether several processes can divide the nodes among them."""
-
     @property
-    def method(self) -> str:
-        """Name of the method in results, such as ``PAMT``."""
+    def short_name(self) -> str:
+        """Name of the class in messages, such as ``PAMT``."""
         return type(self).__name__.removesuffix("Module")
 
-    def save_hyperparameters(self, *args: Any, **options: Any) -> None:
-        """Lightning's, with values that a checkpoint can be loaded with safely."""
-        frame = inspect.currentframe()
-        options.setdefault("frame", frame.f_back if frame else None)  # whose arguments they are
-        super().save_hyperparameters(*args, **options)
-        make_plain(self.hparams)
-
-    @property
-    def class_path(self) -> str:
-        """Where the class is, as a checkpoint names it."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
-
-    # What a method must say -------------------------------------------------------------------
+    # What a method must define ----------------------------------------------------------------
 
     @abstractmethod
-    def training_loss(self, data: Prepared) -> Tensor:
-        """The loss of one full-batch step."""
+    def training_loss(self, batch: GraphBatch) -> Tensor:
+        """The loss of one step."""
 
     @abstractmethod
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """The parameters that the L2 term holds down."""
+        """The parameters of the L2 term."""
 
     @abstractmethod
-    def predict_nodes(self, data: Prepared) -> Prediction:
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """Class probabilities of every node."""
 
-    def predict_for_stopping(self, data: Prepared) -> Prediction:
-        """The prediction that stopping looks at; a method may choose here how to predict."""
-        return self.predict_nodes(data)
+    def predict_for_validation(self, batch: GraphBatch) -> Prediction:
+        """The prediction of a validation during training, in which a method may choose its form."""
+        return self.predict_nodes(batch)
 
-    def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
-        """The loss that stopping looks at: negative log likelihood of the prediction."""
-        return negative_log_likelihood(prediction.probs, data.graph.y, data.graph.val_index)
+    def validation_loss(self, batch: GraphBatch, prediction: Prediction) -> Tensor:
+        """The negative log likelihood of the prediction on the validation nodes."""
+        return negative_log_likelihood(prediction.probs, batch.graph.y, batch.graph.val_index)
+
+    # Life cycle --------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Refuse precisions, batches and processes that the method does not know."""
+        """Refuse precisions and several processes if the method does not support them."""
+        self._fit_batch = None  # of a training that was interrupted
         if self.trainer.precision not in ("32-true", "64-true"):
             raise InputError(
-                "`trainer.precision` must be 32-true or 64-true (sparse products know no others), "
+                "`trainer.precision` must be 32-true or 64-true (sparse products need these), "
                 f"got {self.trainer.precision}."
-            )
-        if self._batch_size() is not None and not self.learns_in_batches:
-            raise InputError(
-                f"{self.method} learns from the whole graph at once: leave `data.batch_size` out. "
-                "PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches of nodes."
             )
         if self.trainer.world_size > 1 and not self.works_in_shares:
             raise InputError(
-                f"{self.method} works in one process: leave `trainer.devices`, "
-                "`trainer.num_nodes` and `trainer.strategy` out. PTS, PTD, PTA and PAMT can share "
-                "the nodes among several."
+                f"{self.short_name} works in one process: leave out `trainer.devices`, "
+                "`trainer.num_nodes` and `trainer.strategy`. PTS, PTD, PTA and PAMT can share "
+                "the nodes among several processes."
             )
+
+    def on_fit_start(self) -> None:
+        """Keep the batch of the whole graph, which hooks before the first step need."""
+        datamodule: Any = getattr(self.trainer, "datamodule", None)
+        if not hasattr(datamodule, "full_batch"):
+            raise InputError(
+                f"{type(self).__name__} trains on a GraphDataModule: "
+                "trainer.fit(model, datamodule=GraphDataModule(...))."
+            )
+        self._fit_batch = datamodule.full_batch()
+        if self._fit_batch.batch_size is not None and not self.learns_in_batches:
+            raise InputError(
+                f"{self.short_name} learns from the whole graph at once: leave out "
+                "`data.batch_size`. PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches."
+            )
+        # One seed for all processes, and the same for one as for several.
+        torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
+        if self.trainer.ckpt_path is None:
+            self._restored_rng = None  # of an earlier training of this module
+
+    @property
+    def fit_batch(self) -> GraphBatch:
+        """The batch of the whole graph during a training."""
+        if self._fit_batch is None:
+            raise RuntimeError("There is no training: `on_fit_start` keeps the batch of the graph.")
+        return self._fit_batch
+
+    def on_train_start(self) -> None:
+        """Continue the random numbers of the checkpoint."""
+        state, self._restored_rng = self._restored_rng, None
+        if state is None:
+            return
+        torch.set_rng_state(state["torch"].cpu())
+        random.setstate(state["python"])
+        name, keys, *rest = state["numpy"]
+        np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
+        if state["cuda"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"].cpu(), self.device)
+
+    def on_fit_end(self) -> None:
+        """Release the batch."""
+        self._fit_batch = None
 
     # Steps -------------------------------------------------------------------------------------
 
-    def on_fit_start(self) -> None:
-        """A new training, also of a module that was trained before, starts anew."""
-        # The same in all processes, and in one as in several: Lightning seeds the latter again.
-        torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
-        if self.trainer.ckpt_path is None:
-            self._restored_rng = None
-
-    def fit_data(self) -> Prepared:
-        """What the training that has begun is about; for hooks that come before its first batch."""
-        datamodule: Any = getattr(self.trainer, "datamodule", None)
-        if datamodule is None or not hasattr(datamodule, "graph_on"):
-            raise InputError(
-                f"{type(self).__name__} trains on a GraphDataModule: "
-                "trainer.fit(model, datamodule)."
-            )
-        return self.prepare(datamodule.graph_on(self.device))
-
-    def _share(self, graph: Graph) -> RowShare:
-        trainer = self._trainer
-        if trainer is None:
-            return RowShare.of(graph.num_nodes)
-        return RowShare.of(graph.num_nodes, trainer.global_rank, trainer.world_size)
-
-    def _batch_size(self) -> int | None:
-        datamodule: Any = getattr(self._trainer, "datamodule", None)
-        size: int | None = getattr(datamodule, "nodes_at_once", None)
-        return size
-
-    def prepare(self, graph: Graph) -> Prepared:
-        """Everything that depends on the graph alone, computed once per graph and precision."""
-        data = self._prepared
-        if data is None or data.graph is not graph or data.dtype != self.dtype:
-            # A test may come before a training, which cannot use what inference mode made.
-            with torch.inference_mode(False):
-                dtype: Any = self.dtype
-                share = self._share(graph)
-                data = Prepared.from_graph(graph, dtype, self._batch_size(), share)
-                self._prepared = data
-        return data
-
-    def step_loss(self, batch: Any) -> Tensor:
-        """The loss of a step on what the loader gives: the whole graph."""
-        return self.training_loss(self.prepare(batch))
-
-    def training_step(self, batch: Graph | NodeBatch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
         """One step: on the whole graph, which is an epoch, or on some of its nodes."""
-        loss = self.step_loss(batch)
+        loss = self.training_loss(batch)
         self._epoch_losses = [*(self._epoch_losses if batch_idx else []), loss.detach()]
         if batch_idx + 1 == self.trainer.num_training_batches:
             self.last_loss = self.trainer.strategy.reduce(
                 torch.stack(self._epoch_losses).mean(), reduce_op="mean"
             )
-            if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
-                self._log_now({"train_loss": self.last_loss})
+            self._log_epoch({"train_loss": self.last_loss})
         return loss
 
-    def validation_step(self, graph: Graph, batch_idx: int) -> None:
-        """Accuracy and loss of the propagated prediction on the stopping set."""
-        data = self.prepare(graph)
+    def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
+        """Accuracy and loss of the prediction on the validation nodes."""
         in_fit = self.trainer.state.fn == "fit"
-        prediction = self.predict_for_stopping(data) if in_fit else self.predict_nodes(data)
+        prediction = (self.predict_for_validation if in_fit else self.predict_nodes)(batch)
+        y, index = batch.graph.y, batch.graph.val_index
         metrics = {
-            "val_acc": accuracy(prediction.probs, graph.y, graph.val_index),
-            "val_loss": self.validation_loss(data, prediction),
+            "val_acc": accuracy(prediction.probs, y, index),
+            "val_loss": self.validation_loss(batch, prediction),
         }
-        if not in_fit:
-            self.log_dict(metrics, batch_size=1)
-            return
-        # What callbacks monitor. `self.log` would take a fifth of an epoch on a small graph.
-        self.trainer.callback_metrics.update(metrics)
-        if (self.current_epoch + 1) % self.log_every_n_epochs == 0:
+        self.log_dict(metrics, batch_size=1, logger=not in_fit)
+        if in_fit and self._logs_this_epoch:
             if prediction.logits is not None:
-                metrics["val_acc_network"] = accuracy(prediction.logits, graph.y, graph.val_index)
-            self._log_now(metrics)
+                metrics["val_acc_network"] = accuracy(prediction.logits, y, index)
+            self._log_epoch(metrics)
 
-    def test_step(self, graph: Graph, batch_idx: int) -> None:
-        """Metrics of the propagated prediction, and of the network alone, on the test set."""
-        data = self.prepare(graph)
-        index = graph.test_index
+    def test_step(self, batch: GraphBatch, batch_idx: int) -> None:
+        """Metrics of the prediction, and of the network alone, on the test nodes."""
+        index = batch.graph.test_index
         if index is None or len(index) == 0:
             raise InputError("The split has no test nodes, so there is nothing to test.")
-        prediction = self.predict_nodes(data)
-        probs, target = prediction.probs[index], graph.y[index]
+        prediction = self.predict_nodes(batch)
+        probs, target = prediction.probs[index], batch.graph.y[index]
         classes = probs.shape[1]
         metrics = {
             "test_acc": accuracy(probs, target),
@@ -270,19 +251,32 @@ class NodeClassificationModule(pl.LightningModule):
         self.test_output = (probs, target)
         self.log_dict(metrics, batch_size=1)
 
-    def predict_step(self, graph: Graph, batch_idx: int) -> Tensor:
+    def predict_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
         """Class probabilities of every node of the graph, shape ``[N, C]``."""
-        return self.predict_nodes(self.prepare(graph)).probs.cpu()
+        return self.predict_nodes(batch).probs.cpu()
+
+    @property
+    def _logs_this_epoch(self) -> bool:
+        return (self.current_epoch + 1) % self.log_every_n_epochs == 0
+
+    def _log_epoch(self, metrics: dict[str, Tensor]) -> None:
+        # Not by `self.log`: Lightning allows no `logger` argument that changes between epochs.
+        if self._logs_this_epoch and self.trainer.is_global_zero:
+            values = {name: float(value) for name, value in metrics.items()}
+            for logger in self.loggers:
+                logger.log_metrics(values, step=self.current_epoch + 1)
+
+    # Optimiser ---------------------------------------------------------------------------------
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam; the L2 term enters as the decay of one parameter group."""
+        """Adam; the L2 term is the weight decay of one parameter group."""
         return self.make_optimizer(self.weight_decay)
 
     def make_optimizer(self, weight_decay: float) -> torch.optim.Optimizer:
         """A new Adam whose decay acts on `decayed_parameters` alone.
 
         Adam's ``weight_decay`` adds ``weight_decay * W`` to the gradient, which is the gradient of
-        (weight_decay / 2)·‖W‖²: the same thing as the term in the loss, without a pass over W.
+        (weight_decay / 2)·‖W‖²: the term in the loss, without a pass over W.
         """
         decayed = self.decayed_parameters()
         ids = {id(p) for p in decayed}
@@ -297,11 +291,14 @@ class NodeClassificationModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what a resumed run or a new process needs and Lightning does not save."""
+        checkpoint["format"] = CHECKPOINT_FORMAT
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
-        checkpoint["model_class"] = self.class_path
+        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        for section in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
+            checkpoint[section] = {k: _plain(v) for k, v in checkpoint[section].items()}
         if "loops" not in checkpoint:
             return  # for testing and prediction only
-        # Without the random-number state a resumed run would be another run.
+        # Without the state of the random numbers a resumed run would be another run.
         numpy_state: Any = np.random.get_state(legacy=True)
         checkpoint["rng"] = {
             "torch": torch.get_rng_state(),
@@ -311,23 +308,11 @@ class NodeClassificationModule(pl.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the random-number state until training really starts."""
+        """Keep the state of the random numbers until the training starts."""
         self._restored_rng = checkpoint.get("rng")
 
-    def on_train_start(self) -> None:
-        """Continue the random numbers where the checkpoint left them."""
-        state, self._restored_rng = self._restored_rng, None
-        if state is None:
-            return
-        torch.set_rng_state(state["torch"].cpu())
-        random.setstate(state["python"])
-        name, keys, *rest = state["numpy"]
-        np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
-        if state["cuda"] is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda"].cpu(), self.device)
-
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        """Load weights; a checkpoint of another size gets one plain line, not a list of tensors."""
+        """Load weights; weights of another size raise a one-line `CheckpointError`."""
         try:
             return super().load_state_dict(state_dict, strict, assign)
         except RuntimeError as error:
@@ -335,8 +320,9 @@ class NodeClassificationModule(pl.LightningModule):
                 f"The checkpoint's weights do not fit this {type(self).__name__}: {error}"
             ) from error
 
-    def _log_now(self, metrics: dict[str, Tensor]) -> None:
-        # Straight to the logger: `self.log` costs half a millisecond per key and epoch.
-        if self.logger is not None and self.trainer.is_global_zero:
-            values = {name: float(value) for name, value in metrics.items()}
-            self.logger.log_metrics(values, step=self.current_epoch + 1)
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as Python numbers and paths as text, which ``weights_only`` can load."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if getattr(value, "shape", None) == () else value

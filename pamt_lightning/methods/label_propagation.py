@@ -8,10 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.functional import propagate_labels
-from pamt_lightning.graph import Graph
-from pamt_lightning.methods.base import NodeClassificationModule, require_count, require_range
-from pamt_lightning.methods.prepared import Prediction, Prepared
+from pamt_lightning.methods.base import (
+    NodeClassificationModule,
+    Prediction,
+    require_count,
+    require_range,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,17 +23,17 @@ _LOG = logging.getLogger(__name__)
 class LabelPropagationModule(NodeClassificationModule):
     """Labels propagated over Â: the graph alone, nothing learnt.
 
-    It never looks at the attributes. One epoch is one look at the stopping set, since nothing is
+    It does not use the attributes. There is one epoch with one validation, since nothing is
     learnt. A node that no label reaches gets the shares of the classes among the labelled nodes;
-    ``test_unreached`` is the share of such nodes in the test set.
+    ``test_unreached`` is the share of such nodes among the test nodes.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
         num_classes: Number of classes; the command line fills it in from the data.
         alpha: Teleport weight α in [0, 1].
-        num_steps: Number of propagation steps K: how many edges a label can travel.
-        reset_labelled: Whether labelled nodes go back to their one-hot rows after every step.
-        log_every_n_epochs: How often figures go to the logger; there is one epoch.
+        num_steps: Number of propagation steps K: the largest distance that a label travels.
+        reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step.
+        log_every_n_epochs: How often metrics go to the loggers; there is one epoch.
     """
 
     predicts_from_labels = True
@@ -58,9 +62,9 @@ class LabelPropagationModule(NodeClassificationModule):
     def on_fit_start(self) -> None:
         """Count the classes of the labelled nodes."""
         super().on_fit_start()
-        data = self.fit_data()
-        counts = torch.bincount(data.train_y, minlength=self.num_classes)
-        self.class_shares = counts.to(data.dtype) / counts.sum()
+        batch = self.fit_batch
+        counts = torch.bincount(batch.train_y, minlength=self.num_classes)
+        self.class_shares = counts.to(batch.dtype) / counts.sum()
 
     def on_train_start(self) -> None:
         """A finished run that is resumed stays finished."""
@@ -68,59 +72,59 @@ class LabelPropagationModule(NodeClassificationModule):
         if self.current_epoch > 0:
             self.trainer.should_stop = True
 
-    def training_step(self, graph: Graph, batch_idx: int) -> None:  # type: ignore[override]
+    def training_step(self, batch: GraphBatch, batch_idx: int) -> None:  # type: ignore[override]
         """Nothing to train."""
 
     def on_train_epoch_end(self) -> None:
         """One epoch is enough."""
         self.trainer.should_stop = True
 
-    def training_loss(self, data: Prepared) -> Tensor:
+    def training_loss(self, batch: GraphBatch) -> Tensor:
         """0: nothing is learnt."""
-        return torch.zeros((), dtype=data.dtype, device=self.device)
+        return torch.zeros((), dtype=batch.dtype, device=self.device)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """None, for there are no parameters."""
+        """None."""
         return []
 
     def configure_optimizers(self) -> Any:
         """None."""
         return []
 
-    def predict_nodes(self, data: Prepared) -> Prediction:
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """Propagated labels, rows divided by their sums."""
-        labels = self.propagated_labels(data)
+        labels = self.propagated_labels(batch)
         mass = labels.sum(1, keepdim=True)
         shares = labels / torch.where(mass > 0, mass, 1)
-        return Prediction(torch.where(mass > 0, shares, self.class_shares.to(data.dtype)))
+        return Prediction(torch.where(mass > 0, shares, self.class_shares.to(batch.dtype)))
 
-    def propagated_labels(self, data: Prepared) -> Tensor:
+    def propagated_labels(self, batch: GraphBatch) -> Tensor:
         """The labels of the training nodes after K steps; zero rows where none arrives."""
         return propagate_labels(
-            data.adj_norm,
-            data.graph.y,
-            data.train_index,
+            batch.adj_norm,
+            batch.graph.y,
+            batch.train_index,
             self.num_classes,
             num_steps=self.num_steps,
             alpha=self.alpha,
             reset=self.reset_labelled,
         )
 
-    def test_step(self, graph: Graph, batch_idx: int) -> None:
+    def test_step(self, batch: GraphBatch, batch_idx: int) -> None:
         """The metrics of all methods, and the share of test nodes that no label reaches."""
-        super().test_step(graph, batch_idx)
-        unreached = self.unreached(graph)[graph.test_index].to(torch.float32).mean()
+        super().test_step(batch, batch_idx)
+        unreached = self.unreached(batch)[batch.graph.test_index].to(torch.float32).mean()
         self.log("test_unreached", unreached, batch_size=1)
 
-    def predict_step(self, graph: Graph, batch_idx: int) -> Tensor:
-        """Class probabilities of every node; a line on those that no label reaches, if any."""
-        if count := int(self.unreached(graph).sum()):
+    def predict_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
+        """Class probabilities of every node; a warning if labels do not reach all nodes."""
+        if count := int(self.unreached(batch).sum()):
             _LOG.warning(
-                f"{count:,} of {graph.num_nodes:,} nodes are reached by no label of a training "
+                f"{count:,} of {batch.num_nodes:,} nodes are reached by no label of a training "
                 "node: they get the shares of the classes, and of equal shares the first class."
             )
-        return super().predict_step(graph, batch_idx)
+        return super().predict_step(batch, batch_idx)
 
-    def unreached(self, graph: Graph) -> Tensor:
+    def unreached(self, batch: GraphBatch) -> Tensor:
         """Which nodes no label reaches, shape ``[N]``."""
-        return self.propagated_labels(self.prepare(graph)).sum(1) == 0
+        return self.propagated_labels(batch).sum(1) == 0

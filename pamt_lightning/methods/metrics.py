@@ -1,4 +1,4 @@
-"""Figures that every epoch needs."""
+"""Metrics of every epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def accuracy(scores: Tensor, target: Tensor, index: Tensor | None = None) -> Ten
     """Share of right answers (micro accuracy), over ``index`` if given."""
     if index is not None:
         scores, target = scores.index_select(0, index), target.index_select(0, index)
-    # Not torchmetrics' (a test holds them equal): its checks cost more than the rest of the step.
+    # Not torchmetrics, whose checks cost more than the rest of the step; a test compares the two.
     return (scores.argmax(-1) == target).to(torch.float32).mean()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,49 +12,48 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import (
     adaptive_gamma,
     blend_soft_labels,
-    edge_similarity,
     mask_adjacency,
     mask_representation,
     renormalize_mask,
-    row_softmax,
 )
 from pamt_lightning.functional.mask import MaskNormalization, Representation
-from pamt_lightning.graph import Graph
-from pamt_lightning.methods.base import require_count, require_range
+from pamt_lightning.kernels.columns import row_softmax
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.methods.base import Prediction, require_count, require_range
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
-from pamt_lightning.methods.prepared import Prediction, Prepared
 from pamt_lightning.methods.soft_labels import SoftLabelModule, StoppingLoss
 
-# What `inference` may be; `auto` chooses among these, and the first of equals wins.
+# The values of `inference`; `auto` chooses among these, and the first of equals wins.
 INFERENCES = ("structure", "mask", "network")
 Inference = Literal["structure", "mask", "network", "auto"]
 
 
 @dataclass(frozen=True)
 class RefreshReport:
-    """What the newest refresh of the soft labels did, for those who watch the training.
+    """The newest refresh of the soft labels, for monitoring.
 
     Attributes:
-        epoch: The epoch t it happened in; 0 for the first soft labels.
-        adj_mask: The matrix A_p the labels were propagated over.
+        epoch: The epoch t of the refresh; 0 for the first soft labels.
+        adj_mask: The matrix A_p over which the labels were propagated.
         change: Mean absolute change of a node's soft-label row.
     """
 
     epoch: int
-    adj_mask: Tensor
+    adj_mask: SparseOperator
     change: float
 
 
 class PAMTModule(SoftLabelModule):
     """Propagation with Adaptive Mask then Training (Chen, Li, He and He).
 
-    An MLP is trained on soft labels that are propagated over the graph, each edge weighted by how
-    alike its two ends look to the MLP itself; every ``refresh_interval`` epochs the mask and the
-    soft labels are made anew from the MLP as it is then. Equation numbers are the paper's.
+    An MLP is trained on soft labels that are propagated over the graph, each edge weighted by the
+    similarity of the MLP's outputs at its two ends; every ``refresh_interval`` epochs the mask and
+    the soft labels are computed again from the current MLP. Equation numbers are the paper's.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
@@ -68,27 +68,27 @@ class PAMTModule(SoftLabelModule):
         refresh_interval: t_u: soft labels are refreshed in epochs t with t mod t_u = 0; 0 = never.
         loss_weight: λ, the weight of the soft-label cross entropy (Eq. 10) beside the L2 term.
         pretrain_epochs: Epochs on the labelled nodes alone before the first mask; 0 leaves the MLP
-            at random (the paper's PAMT_r). Without a mask there is no pretraining.
+            untrained (the paper's PAMT_r). Without a mask there is no pretraining.
         pretrain_weight_decay: The L2 term during pretraining.
         mask: Whether edges are weighted at all; off, labels are propagated over Â, and without
             refresh this is PTS, to the bit if the other values are those of PTS.
         mask_from: First epoch with a mask; until then f_θ learns from labels propagated over Â,
-            which takes the place of pretraining. 0 is the paper's way: pretrain, then mask.
+            which replaces the pretraining. 0 is the paper's procedure: pretrain, then mask.
         representation: What H in Eq. 5 is: the MLP's probabilities, these with rows of length one,
             or its raw output.
         mask_temperature: Divides the MLP's output before the mask's softmax; above 1 softens it.
         mask_floor: No edge falls below this share of its weight; 0 is the paper's Eq. 7.
         mask_normalization: Whether A_p is renormalised: ``none`` (as written), ``row`` or ``sym``.
-        reset_labelled: Whether labelled nodes go back to their one-hot rows after every step of the
-            propagation, as in the PT method.
+        reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step of
+            the propagation, as in the PT method.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
         inference: What the prediction is propagated over: ``structure`` (Â, Eq. 4), ``mask`` (A_p
             of the trained MLP), ``network`` (nothing: the MLP alone), or ``auto``: whichever of
-            these is best on the stopping set at each validation, from the first mask on; the choice
-            is kept with the state.
+            these is best on the validation nodes at each validation, from the first mask on; the
+            choice is saved with the state.
         stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
-            (PT's: the MLP against labels propagated from the stopping set).
-        log_every_n_epochs: How often training figures go to the logger.
+            (PT's: the MLP against labels propagated from the validation nodes).
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class PAMTModule(SoftLabelModule):
         )
         if mask_from and not refresh_interval:
             raise InputError(
-                f"`mask_from`={mask_from} needs a `refresh_interval` of 1 or more, got 0: else no "
-                "mask would ever be made."
+                f"`mask_from`={mask_from} needs a `refresh_interval` of 1 or more, got 0: without "
+                "it there would never be a mask."
             )
         if not mask_temperature > 0:
             raise InputError(f"`mask_temperature` must be greater than 0, got {mask_temperature}.")
@@ -159,8 +159,8 @@ class PAMTModule(SoftLabelModule):
                 raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
         if representation == "logits" and inference in ("mask", "auto"):
             raise InputError(
-                "`representation`='logits' gives negative weights, which no prediction can be "
-                "propagated over: use `inference`='structure'."
+                "`representation`='logits' gives negative weights, over which no prediction can be "
+                "propagated: use `inference`='structure'."
             )
         self.save_hyperparameters()
         self.momentum = momentum
@@ -175,25 +175,14 @@ class PAMTModule(SoftLabelModule):
         self.mask_normalization: MaskNormalization = mask_normalization
         self.adaptive_weighting = adaptive_weighting
         self.inference: Inference = inference
-        # A buffer, so that the best state remembers its choice; else none, and none is saved.
+        # A buffer, so that the best state includes its choice; saved for `auto` only.
         self.inference_choice: Tensor
         self.register_buffer("inference_choice", torch.tensor(0), persistent=inference == "auto")
         self.refresh_report: RefreshReport | None = None
 
     @property
-    def method(self) -> str:
-        """``PAMT``, or the name the paper gives to it with one part taken away."""
-        without = {
-            "PAMT_r": self.pretrain_epochs == 0,
-            "PAMT_0": self.refresh_interval == 0,
-            "PAMT_1": self.momentum == 0.0 and self.refresh_interval > 0,
-        }
-        names = [name for name, is_so in without.items() if is_so]
-        return names[0] if self.mask and len(names) == 1 else "PAMT"
-
-    @property
     def propagations_per_epoch(self) -> int:
-        """How often a validation propagates."""
+        """Number of propagations in a validation."""
         return {"network": 0, "auto": 2}.get(self.inference, 1)
 
     @property
@@ -203,26 +192,25 @@ class PAMTModule(SoftLabelModule):
 
     # Life cycle --------------------------------------------------------------------------------
 
-    def make_soft_labels(self, data: Prepared) -> None:
+    def make_soft_labels(self, batch: GraphBatch) -> None:
         """Pretrain f_θ on the labelled nodes and make the first soft labels (steps 1 to 3)."""
-        if self.mask and not self.mask_from:  # pretraining is for the first mask
-            self.pretrain(data)
-            data.share.spread(list(self.parameters()))
-        self.refresh(data, epoch=0)
+        if self.mask and not self.mask_from:  # only the first mask needs the pretraining
+            self.pretrain(batch)
+            batch.rows.broadcast(self.parameters())
+        self.refresh(batch, epoch=0)
 
     def on_train_epoch_start(self) -> None:
         """Refresh mask and soft labels in every epoch t = 1, 2, ... with t mod t_u = 0 (step 4)."""
         epoch = self.current_epoch + 1
         since = epoch - self.mask_from
-        is_due = self.refresh_interval and since >= 0 and since % self.refresh_interval == 0
-        if is_due and self._prepared:
-            self.refresh(self._prepared, epoch)
+        if self.refresh_interval and since >= 0 and since % self.refresh_interval == 0:
+            self.refresh(self.fit_batch, epoch)
 
-    def pretrain(self, data: Prepared) -> None:
+    def pretrain(self, batch: GraphBatch) -> None:
         """Train f_θ with cross entropy on the labelled nodes alone, with an Adam of its own."""
         if self.pretrain_epochs == 0:
             return
-        x, target = data.train_x, data.train_y
+        x, target = batch.train_x, batch.train_y
         optimizer = self.make_optimizer(self.pretrain_weight_decay)
         self.net.train()
         epochs = tqdm(
@@ -235,10 +223,11 @@ class PAMTModule(SoftLabelModule):
         self.zero_grad()
 
     @torch.no_grad()
-    def refresh(self, data: Prepared, epoch: int) -> None:
-        """Make mask and soft labels anew from f_θ as it is now (Eq. 5 to 8), and blend (Eq. 11)."""
-        adj_mask = data.adj_norm if epoch < self.mask_from else self.masked_adjacency(data)
-        new = self.propagated_labels(adj_mask, data)
+    def refresh(self, batch: GraphBatch, epoch: int) -> None:
+        """Compute mask and soft labels from the current f_θ (Eq. 5 to 8), and blend (Eq. 11)."""
+        masked = epoch >= self.mask_from
+        adj_mask = self.masked_adjacency(batch) if masked else self.structure(batch)
+        new = self.propagated_labels(adj_mask, batch)
         old = self.soft_labels
         self.soft_labels = new if old is None else blend_soft_labels(old, new, self.momentum)
         change = self.soft_labels if old is None else self.soft_labels - old
@@ -250,36 +239,41 @@ class PAMTModule(SoftLabelModule):
             )
         self.refresh_report = RefreshReport(epoch, adj_mask, mean_change)
 
+    def structure(self, batch: GraphBatch) -> SparseOperator:
+        """The matrix that the mask weighs: Â."""
+        return batch.adj_norm
+
     @torch.no_grad()
-    def masked_adjacency(self, data: Prepared) -> Tensor:
-        """A_p of f_θ as it is now, or Â if the mask is off (Eq. 5 to 7)."""
+    def masked_adjacency(self, batch: GraphBatch, logits: Tensor | None = None) -> SparseOperator:
+        """A_p of the current f_θ, or Â if the mask is off (Eq. 5 to 7).
+
+        Args:
+            batch: The whole graph.
+            logits: f_θ(X) if it is known already.
+        """
         if not self.mask:
-            return data.adj_norm
-        return self._mask_of(self._eval_logits(data), data)
+            return self.structure(batch)
+        h = self.representation_of(self.eval_logits(batch) if logits is None else logits)
+        adj_mask = mask_adjacency(self.structure(batch), h, floor=self.mask_floor)
+        return renormalize_mask(adj_mask, self.mask_normalization)
 
     @torch.no_grad()
-    def mask_similarity(self, graph: Graph) -> Tensor:
-        """A_s of f_θ as it is now at the stored entries of the adjacency (Eq. 5 and 6)."""
-        h = self._representation(self._eval_logits(self.prepare(graph)))
-        return edge_similarity(graph.adjacency, h)
+    def mask_similarity(self, batch: GraphBatch) -> Tensor:
+        """A_s of the current f_θ at the stored entries of the adjacency (Eq. 5 and 6)."""
+        h = self.representation_of(self.eval_logits(batch))
+        return SparseOperator.from_csr(batch.graph.adjacency).sample(h)
 
-    def _eval_logits(self, data: Prepared) -> Tensor:
-        was_training = self.net.training
-        self.net.eval()
-        logits = data.outputs(self.net)
-        self.net.train(was_training)
-        return logits
-
-    def _representation(self, logits: Tensor) -> Tensor:
+    def representation_of(self, logits: Tensor) -> Tensor:
+        """H (Eq. 5)."""
         return mask_representation(logits, self.representation, self.mask_temperature)
 
-    def _mask_of(self, logits: Tensor, data: Prepared) -> Tensor:
-        if not self.mask:
-            return data.adj_norm
-        h = self._representation(logits)
-        share = data.share
-        adj_mask = mask_adjacency(data.adj_norm, h, floor=self.mask_floor, first=share.first)
-        return renormalize_mask(adj_mask, self.mask_normalization, share)
+    def eval_logits(self, batch: GraphBatch) -> Tensor:
+        """f_θ(X) without dropout, whatever mode the network is in."""
+        was_training = self.net.training
+        self.net.eval()
+        logits = batch.outputs(self.net)
+        self.net.train(was_training)
+        return logits
 
     # The method --------------------------------------------------------------------------------
 
@@ -287,31 +281,53 @@ class PAMTModule(SoftLabelModule):
         """PTA's exponent if ``adaptive_weighting`` is on."""
         return adaptive_gamma(self.current_epoch) if self.adaptive_weighting else 0.0
 
-    def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
-        """Class probabilities out of f_θ(X); see ``inference``."""
-        if self.inference == "auto":
-            return self._predict_by(INFERENCES[int(self.inference_choice)], logits, data)
-        return self._predict_by(self.inference, logits, data)
+    @property
+    def chosen(self) -> str:
+        """The form of the prediction; with ``inference`` auto, the one of the last validation."""
+        return (
+            INFERENCES[int(self.inference_choice)] if self.inference == "auto" else self.inference
+        )
 
-    def predict_for_stopping(self, data: Prepared) -> Prediction:
-        """With ``inference`` auto, choose by the accuracy on the stopping set, then by its loss."""
+    def predict_from(self, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """Class probabilities from f_θ(X); see ``inference``."""
+        return self.predict_by(self.chosen, logits, batch)
+
+    def predict_by(self, inference: str, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """Class probabilities from f_θ(X) with one of the values of ``inference``."""
+        if inference == "network":
+            return row_softmax(logits)
+        structure = inference == "structure"
+        adj = batch.adj_norm if structure else self.masked_adjacency(batch, logits)
+        return self.propagated_prediction(logits, adj)
+
+    def predict_for_validation(self, batch: GraphBatch) -> Prediction:
+        """With ``inference`` auto, choose by the accuracy on the validation nodes, then by loss."""
         if self.inference != "auto":
-            return super().predict_for_stopping(data)
-        logits, y, index = data.outputs(self.net), data.graph.y, data.graph.val_index
+            return super().predict_for_validation(batch)
+        logits = batch.outputs(self.net)
         # Before the first mask there is nothing to choose.
-        ways = INFERENCES if self.current_epoch + 1 >= self.mask_from else INFERENCES[:1]
+        count = len(INFERENCES) if self.current_epoch + 1 >= self.mask_from else 1
+        return self.choose(
+            batch,
+            (
+                (number, Prediction(self.predict_by(INFERENCES[number], logits, batch), logits))
+                for number in range(count)
+            ),
+        )
+
+    def choose(self, batch: GraphBatch, candidates: Iterable[tuple[int, Prediction]]) -> Prediction:
+        """The best of several predictions on the validation nodes; the first of equals.
+
+        Args:
+            batch: The whole graph.
+            candidates: Predictions, each with the number that `inference_choice` gets if it wins.
+        """
+        y, index = batch.graph.y, batch.graph.val_index
         best: tuple[float, float] | None = None
-        for number, way in enumerate(ways):
-            probs = self._predict_by(way, logits, data)
-            loss = float(negative_log_likelihood(probs, y, index))
-            score = (float(accuracy(probs, y, index)), -loss)
+        for number, prediction in candidates:
+            loss = float(negative_log_likelihood(prediction.probs, y, index))
+            score = (float(accuracy(prediction.probs, y, index)), -loss)
             if best is None or score > best:
-                best, chosen = score, Prediction(probs, logits)
+                best, chosen = score, prediction
                 self.inference_choice.fill_(number)
         return chosen
-
-    def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
-        if way == "network":
-            return row_softmax(logits)
-        adj = data.adj_norm if way == "structure" else self._mask_of(logits, data)
-        return self.propagated_prediction(logits, adj, data)

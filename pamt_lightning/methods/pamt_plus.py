@@ -1,38 +1,34 @@
-"""PAMT_plus: PAMT with what the validation splits proved worth it, and one setting for all data."""
+"""PAMT_plus: PAMT with three learners and edge trust, and one setting for all data sets."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from pamt_lightning.functional import (
-    row_indices,
-    trust_edges,
-)
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.functional.mask import Representation
-from pamt_lightning.graph import Graph
-from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.methods.base import Prediction
 from pamt_lightning.methods.pamt import INFERENCES, Inference, PAMTModule
-from pamt_lightning.methods.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
 
-# What `auto` chooses among: the masked learner over Â, over A_p, by itself, over the trusted graph;
-# and the other two.
+# `auto` chooses among the masked learner over Â, over A_p, alone and over the trusted graph, and
+# the two other learners.
 _OTHERS = ("unmasked", "graphless")
 CHOICES = (*INFERENCES, "trusted", *_OTHERS)
 
 
 class PAMTPlusModule(PAMTModule):
-    """PAMT_plus: not the paper's method, but one that grew out of it.
+    """PAMT_plus: an extension of the paper's method.
 
-    How far edges can be trusted is not known beforehand, so three MLPs learn side by side: one
-    trusts all edges (labels propagated over Â, which is PTA), one those that the attributes of
-    their ends and its own mask speak for (PAMT over the trusted graph), one none (labelled nodes
-    alone). The stopping set chooses whose prediction is kept, and what it is propagated over.
+    It is not known beforehand how reliable the edges are, so three MLPs learn side by side: one
+    uses all edges (labels propagated over Â, which is PTA), one weighs them by the attributes of
+    their ends and by its own mask (PAMT over the trusted graph), one uses none (labelled nodes
+    alone). The validation nodes decide whose prediction is kept, and what it is propagated over.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
@@ -42,18 +38,21 @@ class PAMTPlusModule(PAMTModule):
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
         momentum: β in [0, 1): share of the old soft labels that a refresh keeps (Eq. 11).
-        refresh_interval: t_u: how often mask and soft labels are made anew.
+        refresh_interval: t_u: epochs between two refreshes of mask and soft labels.
         mask_from: First epoch with a mask.
         representation: What H in Eq. 5 is.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
-        attribute_trust: Whether the masked MLP's Â is weighted by the chance that an edge was not
-            drawn at random, read off the attributes of its ends; ``mask_floor`` applies after it.
-        inference: ``auto`` chooses on the stopping set among the ``unmasked`` MLP's prediction
+        attribute_trust: Whether the masked MLP's Â is weighted by the probability that an edge was
+            not drawn at random, estimated from the attributes of its ends; ``mask_floor`` applies
+            after it.
+        inference: ``auto`` chooses on the validation nodes among the ``unmasked`` MLP's prediction
             (over Â), the ``graphless`` one's and, from its first mask on, the masked one's
-            (propagated over Â, over A_p, over the trusted graph, or not at all); any other value is
-            for the masked MLP, which then learns alone.
+            (propagated over Â, over A_p, over the trusted graph, or not at all); with any other
+            value the masked MLP learns alone.
         **options: All others are those of `PAMTModule`.
     """
+
+    works_in_shares = False  # trust is estimated from all edges at once
 
     def __init__(
         self,
@@ -93,79 +92,50 @@ class PAMTPlusModule(PAMTModule):
         if inference == "auto":
             sizes = (num_features, hidden_dim, num_classes, dropout)
             self.others.update({name: MLP(*sizes) for name in _OTHERS})
-            # Both start where PTA does.
+            # Both start from the weights of PTA.
             self.others["unmasked"].load_state_dict(self.net.state_dict())
         self.unmasked_labels: Tensor | None = None
         self.random_share: float | None = None
-        self._trusted_data: tuple[Prepared, Prepared] | None = None
-
-    works_in_shares = False  # trust in edges looks at all of them at once
-
-    @property
-    def method(self) -> str:
-        """``PAMT_plus``: never to be mistaken for the paper's method."""
-        return "PAMT_plus"
 
     # Life cycle --------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Make the labels of the unmasked learner, too: they are the same in all epochs."""
+        """Also make the labels of the unmasked learner, which are the same in all epochs."""
         super().on_fit_start()
-        data = self.fit_data()
+        batch = self.fit_batch
         if self.attribute_trust:
-            self.random_share = 1.0 - float(self.edge_trust(data).double().mean())
+            self.random_share = 1.0 - float(self.edge_trust(batch).double().mean())
         if self.others:
-            self.unmasked_labels = self.propagated_labels(data.adj_norm, data)
+            self.unmasked_labels = self.propagated_labels(batch.adj_norm, batch)
 
-    def refresh(self, data: Prepared, epoch: int) -> None:
-        """As PAMT does, over the trusted graph."""
-        super().refresh(self.trusted(data), epoch)
-
-    @torch.no_grad()
-    def trusted(self, data: Prepared) -> Prepared:
-        """The same data with the graph that the masked learner trusts for its Â."""
-        known = self._trusted_data
-        if not self.attribute_trust or (known is not None and known[1] is data):
-            return data
-        if known is None or known[0] is not data:
-            # Random numbers of its own: one graph is trusted alike in all runs and predictions.
-            generator = torch.Generator().manual_seed(0)
-            where = data.graph.x.device  # the attributes may have stayed there
-            adj = trust_edges(data.adj_norm.to(where), data.graph.x, generator).to(data.device)
-            known = self._trusted_data = (data, replace(data, adj_norm=adj))
-        return known[1]
+    def structure(self, batch: GraphBatch) -> SparseOperator:
+        """The trusted graph, or Â without ``attribute_trust``."""
+        return batch.trusted_adj if self.attribute_trust else batch.adj_norm
 
     @torch.no_grad()
-    def edge_trust(self, data: Prepared) -> Tensor:
-        """How far the attributes speak for each stored entry of the adjacency, in [0, 1]."""
-        adj = data.adj_norm
-        edges = row_indices(adj) != adj.col_indices()  # not the self-loops
-        return (self.trusted(data).adj_norm.values() / adj.values())[edges]
+    def edge_trust(self, batch: GraphBatch) -> Tensor:
+        """The trust in each stored entry of the adjacency, in [0, 1]."""
+        adj = batch.adj_norm
+        edges = adj.row_index != adj.col  # not the self-loops
+        return (self.structure(batch).values / adj.values)[edges]
 
-    def mask_similarity(self, graph: Graph) -> Tensor:
-        """What is left of each stored entry of the adjacency: trust times A_s."""
-        return super().mask_similarity(graph) * self.edge_trust(self.prepare(graph))
-
-    def _mask_of(self, logits: Tensor, data: Prepared) -> Tensor:
-        return super()._mask_of(logits, self.trusted(data))
+    def mask_similarity(self, batch: GraphBatch) -> Tensor:
+        """Trust times A_s, for each stored entry of the adjacency."""
+        return super().mask_similarity(batch) * self.edge_trust(batch)
 
     # The method --------------------------------------------------------------------------------
 
-    def training_loss(self, data: Prepared) -> Tensor:
-        """The sum of the learners' losses; they share no weights, so each learns by itself."""
-        return self._loss_of_all(data, None)
+    def training_loss(self, batch: GraphBatch) -> Tensor:
+        """The sum of the losses of the learners, which share no weights.
 
-    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
-        """The same on some nodes; the graphless learner sees all labelled nodes in every step."""
-        return self._loss_of_all(data, nodes)
-
-    def _loss_of_all(self, data: Prepared, nodes: Tensor | None) -> Tensor:
-        loss = self.soft_label_loss(self.net, self.soft_labels, data, nodes)
+        The graphless learner sees all labelled nodes in every step.
+        """
+        loss = super().training_loss(batch)
         if not self.others:
             return loss
         unmasked, graphless = (self._learner(name) for name in _OTHERS)
-        loss = loss + self.soft_label_loss(unmasked, self.unmasked_labels, data, nodes)
-        return loss + cross_entropy(graphless(data.train_x), data.train_y)
+        loss = loss + self.soft_label_loss(unmasked, self.unmasked_labels, batch)
+        return loss + cross_entropy(graphless(batch.train_x), batch.train_y)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """W₁ of each learner."""
@@ -174,52 +144,46 @@ class PAMTPlusModule(PAMTModule):
 
     @property
     def propagations_per_epoch(self) -> int:
-        """How often a validation propagates: once for each choice that needs the graph."""
+        """Number of propagations in a validation: one for each choice that needs the graph."""
         return 4 if self.others else super().propagations_per_epoch
 
     @property
     def chosen(self) -> str:
-        """What the prediction is taken from; see ``inference``."""
-        return CHOICES[int(self.inference_choice)] if self.others else self.inference
+        """The learner and form of the prediction; see ``inference``."""
+        return CHOICES[int(self.inference_choice)] if self.others else super().chosen
 
-    def predict_nodes(self, data: Prepared) -> Prediction:
-        """Class probabilities as chosen."""
-        if not self.others:
-            return super().predict_nodes(data)
-        logits = data.outputs(self._learner(self.chosen))
-        return Prediction(self._probs(self.chosen, logits, data), logits)
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
+        """Class probabilities of the chosen learner and form."""
+        logits = batch.outputs(self._learner(self.chosen))
+        return Prediction(self.predict_by(self.chosen, logits, batch), logits)
 
-    def predict_for_stopping(self, data: Prepared) -> Prediction:
-        """Choose by the accuracy on the stopping set, then by its loss; the first of equals."""
+    def predict_for_validation(self, batch: GraphBatch) -> Prediction:
+        """Choose by the accuracy on the validation nodes, then by loss; the first of equals."""
         if not self.others:
-            return super().predict_for_stopping(data)
-        y, index = data.graph.y, data.graph.val_index
-        logits = {name: data.outputs(self._learner(name)) for name in (INFERENCES[0], *_OTHERS)}
-        best: tuple[float, float] | None = None
-        # Until its first mask the masked learner is not asked.
+            return super().predict_for_validation(batch)
+        return self.choose(batch, self._candidates(batch))
+
+    def _candidates(self, batch: GraphBatch) -> Iterator[tuple[int, Prediction]]:
+        # Before its first mask the masked learner is no candidate.
         names = CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS
+        logits: dict[MLP, Tensor] = {}
         for name in names:
             if name == "trusted" and not self.attribute_trust:
                 continue  # the same as `structure`
-            own = logits[name if name in _OTHERS else INFERENCES[0]]
-            probs = self._probs(name, own, data)
-            loss = float(negative_log_likelihood(probs, y, index))
-            score = (float(accuracy(probs, y, index)), -loss)
-            if best is None or score > best:
-                best, prediction = score, Prediction(probs, own)
-                self.inference_choice.fill_(CHOICES.index(name))
-        return prediction
+            learner = self._learner(name)
+            if learner not in logits:
+                logits[learner] = batch.outputs(learner)
+            probs = self.predict_by(name, logits[learner], batch)
+            yield CHOICES.index(name), Prediction(probs, logits[learner])
 
     def _learner(self, name: str) -> MLP:
-        other: Any = self.others[name] if name in _OTHERS else self.net
-        learner: MLP = other
-        return learner
+        learner: Any = self.others[name] if name in _OTHERS else self.net
+        network: MLP = learner
+        return network
 
-    def _probs(self, name: str, logits: Tensor, data: Prepared) -> Tensor:
-        way = {"unmasked": "structure", "graphless": "network"}.get(name, name)
-        return self._predict_by(way, logits, data)
-
-    def _predict_by(self, way: str, logits: Tensor, data: Prepared) -> Tensor:
-        if way == "trusted":
-            return self.propagated_prediction(logits, self.trusted(data).adj_norm, data)
-        return super()._predict_by(way, logits, data)
+    def predict_by(self, inference: str, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """Class probabilities from the logits of a learner."""
+        if inference == "trusted":
+            return self.propagated_prediction(logits, batch.trusted_adj)
+        inference = {"unmasked": "structure", "graphless": "network"}.get(inference, inference)
+        return super().predict_by(inference, logits, batch)

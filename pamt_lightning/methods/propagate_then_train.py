@@ -1,4 +1,4 @@
-"""Propagate labels, then train: PTS, PTD and PTA, the methods PAMT grew from."""
+"""Propagate labels, then train: PTS, PTD and PTA, on which PAMT builds."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PTSModule(SoftLabelModule):
         alpha: Teleport weight α in [0, 1] of every propagation; 1 ignores the graph.
         num_steps: Number of propagation steps K.
         loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.
-        reset_labelled: Whether labelled nodes go back to their one-hot rows after every step of the
-            propagation.
+        reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step of
+            the propagation.
         stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
-            (the authors': the MLP against labels propagated from the stopping set).
-        log_every_n_epochs: How often training figures go to the logger.
+            (the authors': the MLP against labels propagated from the validation nodes).
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -84,5 +84,5 @@ class PTAModule(PTSModule):
     """PTA: PTS with weights softmax(f)^γ, where γ = ln(1 + t / 100) grows with the epoch t."""
 
     def gamma(self) -> float:
-        """0 in the first epoch, which is that of PTS."""
+        """0 in the first epoch, as in PTS."""
         return adaptive_gamma(self.current_epoch)

@@ -7,39 +7,41 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.functional import (
-    by_column,
     confidence_weights,
     propagate,
     propagate_labels,
-    row_softmax,
     soft_cross_entropy,
-    take_rows_by_column,
 )
-from pamt_lightning.graph import Graph, NodeBatch
+from pamt_lightning.kernels.columns import by_column, row_softmax
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.methods.base import (
     NodeClassificationModule,
-    built,
+    Prediction,
+    build,
     require_count,
     require_range,
 )
-from pamt_lightning.methods.prepared import Prediction, Prepared
 from pamt_lightning.nn import MLP
 
 StoppingLoss = Literal["nll", "soft"]
 
 
 class SoftLabelModule(NodeClassificationModule):
-    """An MLP trained on soft labels over all nodes; its prediction is propagated in turn.
+    """An MLP trained on soft labels of all nodes; its prediction is propagated as well.
 
-    The MLP looks at one node at a time, so a step may be on some nodes, and several processes may
-    share the nodes: soft labels and predictions ``[N, C]`` are in each of them, attributes and
-    edges only those of its own nodes.
+    The MLP maps each node independently, so a step may be on some nodes, and several processes may
+    share the nodes: every process holds the soft labels and predictions ``[N, C]``, but attributes
+    and edges of its own nodes only.
 
-    A method says what its soft labels are (`make_soft_labels`) and how far each counts (`gamma`).
-    The arguments are those of `PTSModule`.
+    A method defines its soft labels (`make_soft_labels`) and their weights (`gamma`). The arguments
+    are those of `PTSModule`.
     """
+
+    learns_in_batches = True
+    works_in_shares = True
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class SoftLabelModule(NodeClassificationModule):
         require_count(num_steps=num_steps)
         if stopping_loss not in ("nll", "soft"):
             raise InputError(f"`stopping_loss` must be one of nll, soft, got {stopping_loss!r}.")
-        self.net = built(MLP, num_features, hidden_dim, num_classes, dropout)
+        self.net = build(MLP, num_features, hidden_dim, num_classes, dropout)
         self.alpha = alpha
         self.num_steps = num_steps
         self.loss_weight = loss_weight
@@ -70,146 +72,140 @@ class SoftLabelModule(NodeClassificationModule):
         self.stopping_loss: StoppingLoss = stopping_loss
         # Plain attributes, not buffers: their length is the graph's, not the model's.
         self.soft_labels: Tensor | None = None
-        self._stopping_labels: tuple[Prepared, Tensor] | None = None
+        self._val_labels: Tensor | None = None
 
-    learns_in_batches = True
-    works_in_shares = True
+    # What a method may define ------------------------------------------------------------------
 
-    # What a method may say ---------------------------------------------------------------------
-
-    def make_soft_labels(self, data: Prepared) -> None:
+    def make_soft_labels(self, batch: GraphBatch) -> None:
         """Set the first soft labels, before the first epoch: those propagated over Â."""
-        self.soft_labels = self.propagated_labels(data.adj_norm, data)
+        self.soft_labels = self.propagated_labels(batch.adj_norm, batch)
 
     def gamma(self) -> float:
         """Exponent of the loss weights softmax(f)^γ in this epoch; 0 weighs all labels alike."""
         return 0.0
 
-    def predict_from(self, logits: Tensor, data: Prepared) -> Tensor:
-        """Class probabilities out of f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
-        return self.propagated_prediction(logits, data.adj_norm, data)
+    def predict_from(self, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """Class probabilities from f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
+        return self.propagated_prediction(logits, batch.adj_norm)
 
     @property
     def propagations_per_epoch(self) -> int:
-        """How often a validation propagates; for estimates."""
+        """Number of propagations in a validation, for estimates."""
         return 1
 
     @property
     def refreshes_per_epoch(self) -> float:
-        """How often soft labels are made anew; for estimates."""
+        """Mean number of refreshes of the soft labels in an epoch, for estimates."""
         return 0.0
 
     # Life cycle --------------------------------------------------------------------------------
 
+    def setup(self, stage: str) -> None:
+        """Forget labels of a training that was interrupted."""
+        super().setup(stage)
+        self._val_labels = None
+
     def on_fit_start(self) -> None:
         """Make the first soft labels, or take those of the checkpoint."""
         super().on_fit_start()
-        data = self.fit_data()
+        batch = self.fit_batch
+        if self.stopping_loss == "soft":
+            self._val_labels = self._validation_labels(batch)
         if self.trainer.ckpt_path is None:
-            # Of a module that was trained before, they may know the labels of other nodes.
+            # Those of an earlier training may contain the labels of other nodes.
             self.soft_labels = None
         if self.soft_labels is None:
-            self.make_soft_labels(data)
+            self.make_soft_labels(batch)
             return
         self.soft_labels = by_column(self.soft_labels.to(self.device))
-        if self.soft_labels.shape[0] != data.graph.num_nodes:
+        if len(self.soft_labels) != batch.num_nodes:
             raise CheckpointError(
-                f"The checkpoint was written on a graph of {self.soft_labels.shape[0]} nodes, "
-                f"this one has {data.graph.num_nodes}: resume on the data it was started with."
+                f"The checkpoint was written on a graph of {len(self.soft_labels)} nodes, "
+                f"this one has {batch.num_nodes}: resume on the data of that run."
             )
 
-    @torch.no_grad()
-    def propagated_labels(self, adj: Tensor, data: Prepared) -> Tensor:
-        """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
-        return self._propagated(data.train_index, self.reset_labelled, adj, data)
+    def on_fit_end(self) -> None:
+        """Release what depends on the graph."""
+        super().on_fit_end()
+        self._val_labels = None
 
-    def _propagated(self, index: Tensor, reset: bool, adj: Tensor, data: Prepared) -> Tensor:
+    @torch.no_grad()
+    def propagated_labels(self, adj: SparseOperator, batch: GraphBatch) -> Tensor:
+        """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
+        return self._propagated(batch.train_index, self.reset_labelled, adj, batch)
+
+    def _validation_labels(self, batch: GraphBatch) -> Tensor:
+        return self._propagated(batch.val_index, True, batch.adj_norm, batch)
+
+    def _propagated(
+        self, index: Tensor, reset: bool, adj: SparseOperator, batch: GraphBatch
+    ) -> Tensor:
         labels = propagate_labels(
             adj,
-            data.graph.y,
+            batch.graph.y,
             index,
             self.num_classes,
             num_steps=self.num_steps,
             alpha=self.alpha,
             reset=reset,
-            share=data.share,
         )
-        return by_column(labels)  # as the loss takes them
+        return by_column(labels)  # the layout of the loss
 
     # The method --------------------------------------------------------------------------------
 
-    def step_loss(self, batch: Graph | NodeBatch) -> Tensor:
-        """The loss on the whole graph or on some of its nodes."""
-        if isinstance(batch, NodeBatch):
-            return self.batch_loss(self.prepare(batch.graph), batch.nodes)
-        return super().step_loss(batch)
-
-    def training_loss(self, data: Prepared) -> Tensor:
+    def training_loss(self, batch: GraphBatch) -> Tensor:
         """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
-        return self.soft_label_loss(self.net, self.soft_labels, data)
+        return self.soft_label_loss(self.net, self.soft_labels, batch)
 
-    def batch_loss(self, data: Prepared, nodes: Tensor) -> Tensor:
-        """The same of some nodes, times N by their number: its mean over batches is the whole."""
-        return self.soft_label_loss(self.net, self.soft_labels, data, nodes)
+    def soft_label_loss(self, net: MLP, labels: Tensor | None, batch: GraphBatch) -> Tensor:
+        """The loss of an MLP on soft labels of the nodes of a step.
 
-    def soft_label_loss(
-        self, net: MLP, labels: Tensor | None, data: Prepared, nodes: Tensor | None = None
-    ) -> Tensor:
-        """The loss of an MLP that learns from some soft labels, on all nodes or on some."""
+        On some of the nodes it is scaled up, so that its mean over batches is that of all nodes.
+        """
         if labels is None:
             raise RuntimeError("There are no soft labels yet: `on_fit_start` makes them.")
         scale = self.loss_weight
-        scale *= data.share.world_size  # DDP takes the mean of the processes' gradients
-        if nodes is None:
-            logits: Tensor = net(data.x, data.share.first)
-            labels = labels[data.share.rows]
-        else:
-            features, own, before = data.batch(nodes)
-            logits, labels = net(features, before), take_rows_by_column(labels, own)
-            scale *= data.num_nodes / len(nodes)
+        scale *= batch.rows.world_size  # DDP takes the mean of the processes' gradients
+        if batch.nodes is not None:
+            scale *= batch.num_nodes / len(batch.nodes)
+        logits: Tensor = net(batch.x)
         gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
-        return scale * soft_cross_entropy(logits, labels, weights)
+        return scale * soft_cross_entropy(logits, batch.rows_of(labels), weights)
 
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
         """W₁."""
         return [self.net.input.weight]
 
-    def predict_nodes(self, data: Prepared) -> Prediction:
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """See `predict_from`."""
-        logits = data.outputs(self.net)
-        return Prediction(self.predict_from(logits, data), logits)
+        logits = batch.outputs(self.net)
+        return Prediction(self.predict_from(logits, batch), logits)
 
-    def propagated_prediction(self, logits: Tensor, adj: Tensor, data: Prepared) -> Tensor:
+    def propagated_prediction(self, logits: Tensor, adj: SparseOperator) -> Tensor:
         """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""
-        start = row_softmax(logits)
-        probs = propagate(adj, start, num_steps=self.num_steps, alpha=self.alpha, share=data.share)
+        start = row_softmax(logits).contiguous()  # the layout of the products
+        probs = propagate(adj, start, num_steps=self.num_steps, alpha=self.alpha)
         return probs / probs.sum(1, keepdim=True)
 
-    def validation_loss(self, data: Prepared, prediction: Prediction) -> Tensor:
-        """The loss that stopping looks at; see ``stopping_loss``."""
+    def validation_loss(self, batch: GraphBatch, prediction: Prediction) -> Tensor:
+        """The validation loss; see ``stopping_loss``."""
         if self.stopping_loss == "nll" or prediction.logits is None:
-            return super().validation_loss(data, prediction)
-        return soft_cross_entropy(prediction.logits, self._labels_for_stopping(data))
-
-    def _labels_for_stopping(self, data: Prepared) -> Tensor:
-        graph = data.graph
-        if self._stopping_labels is None or self._stopping_labels[0] is not data:
-            if graph.val_index is None:
-                raise InputError("The graph has no stopping nodes: give it a split first.")
-            labels = self._propagated(graph.val_index, True, data.adj_norm, data)
-            self._stopping_labels = (data, labels)
-        return self._stopping_labels[1]
+            return super().validation_loss(batch, prediction)
+        labels = self._val_labels
+        if labels is None:  # a validation outside of a training
+            labels = self._validation_labels(batch)
+        return soft_cross_entropy(prediction.logits, labels)
 
     # Checkpoint --------------------------------------------------------------------------------
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Soft labels are part of the training state."""
+        """Add the soft labels, which are part of the training state."""
         super().on_save_checkpoint(checkpoint)
         if self.soft_labels is not None and "loops" in checkpoint:
             checkpoint["soft_labels"] = self.soft_labels
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the soft labels back; `on_fit_start` then knows that they were made."""
+        """Restore the soft labels."""
         super().on_load_checkpoint(checkpoint)
         self.soft_labels = checkpoint.get("soft_labels")

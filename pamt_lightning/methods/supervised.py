@@ -8,8 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from pamt_lightning.methods.base import NodeClassificationModule, built, require_range
-from pamt_lightning.methods.prepared import Prediction, Prepared
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.methods.base import (
+    NodeClassificationModule,
+    Prediction,
+    build,
+    require_range,
+)
 from pamt_lightning.nn import APPNP, GAT, GCN, MLP, SGC, RobustGCN
 
 
@@ -18,35 +23,35 @@ class SupervisedModule(NodeClassificationModule):
 
     net: Any  # each method's own network
 
-    def logits(self, data: Prepared) -> Tensor:
+    def logits(self, batch: GraphBatch) -> Tensor:
         """Output of the network for every node."""
-        out: Tensor = self.net(data.x, data.adj_norm)
+        out: Tensor = self.net(batch.x, batch.adj_norm)
         return out
 
-    def training_loss(self, data: Prepared) -> Tensor:
+    def training_loss(self, batch: GraphBatch) -> Tensor:
         """Mean cross entropy of the labelled nodes."""
-        return cross_entropy(self.logits(data)[data.train_index], data.train_y)
+        return cross_entropy(self.logits(batch)[batch.train_index], batch.train_y)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """W₁."""
         return [self.net.input.weight]
 
-    def predict_nodes(self, data: Prepared) -> Prediction:
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """Softmax of the network's output."""
-        return Prediction(torch.softmax(self.logits(data), dim=-1))
+        return Prediction(torch.softmax(self.logits(batch), dim=-1))
 
 
 class MLPModule(SupervisedModule):
-    """An MLP that never sees the graph: one of the two ends between which the others lie.
+    """An MLP on the attributes alone, without the graph.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -61,29 +66,29 @@ class MLPModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        self.net = built(MLP, num_features, hidden_dim, num_classes, dropout=dropout)
+        self.net = build(MLP, num_features, hidden_dim, num_classes, dropout=dropout)
 
-    def logits(self, data: Prepared) -> Tensor:
+    def logits(self, batch: GraphBatch) -> Tensor:
         """Output of the MLP for every node."""
-        out: Tensor = self.net(data.x)
+        out: Tensor = self.net(batch.x)
         return out
 
-    def training_loss(self, data: Prepared) -> Tensor:
-        """Mean cross entropy of the labelled nodes, the only ones the MLP has to look at."""
-        return cross_entropy(self.net(data.train_x), data.train_y)
+    def training_loss(self, batch: GraphBatch) -> Tensor:
+        """Mean cross entropy of the labelled nodes, the only ones that the MLP needs."""
+        return cross_entropy(self.net(batch.train_x), batch.train_y)
 
 
 class GCNModule(SupervisedModule):
     """GCN: two graph convolutions (Kipf and Welling 2017, arXiv:1609.02907).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -98,15 +103,15 @@ class GCNModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        self.net = built(GCN, num_features, hidden_dim, num_classes, dropout=dropout)
+        self.net = build(GCN, num_features, hidden_dim, num_classes, dropout=dropout)
 
 
 class GATModule(SupervisedModule):
     """GAT: attention over the neighbours (Veličković et al. 2018, arXiv:1710.10903).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         hidden_dim: Size of each head of the hidden layer.
         num_heads: Heads of the hidden layer; their outputs are joined.
         num_output_heads: Heads of the output layer; their outputs are averaged.
@@ -114,7 +119,7 @@ class GATModule(SupervisedModule):
         attention_dropout: Share of the attention weights set to zero in training.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on all weights but the biases.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -132,7 +137,7 @@ class GATModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        self.net = built(
+        self.net = build(
             GAT,
             num_features,
             hidden_dim,
@@ -144,7 +149,7 @@ class GATModule(SupervisedModule):
         )
 
     def decayed_parameters(self) -> list[nn.Parameter]:
-        """All weights but the biases, as its authors mean to."""
+        """All weights but the biases, as its authors intend."""
         return [p for name, p in self.net.named_parameters() if "bias" not in name]
 
 
@@ -152,18 +157,18 @@ class RobustGCNModule(SupervisedModule):
     """Robust GCN: hidden states are Gaussians, and uncertain neighbours count less.
 
     Zhu et al., *Robust Graph Convolutional Networks Against Adversarial Attacks*, KDD 2019. It
-    samples in training and predicts with the means, so that predictions can be repeated.
+    samples in training and predicts with the means, so that predictions are reproducible.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         hidden_dim: Size of the hidden means, and of the hidden variances.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         gamma: Attention is exp(-gamma · variance); 0 weighs all neighbours alike.
         kl_weight: Weight of the divergence of the first layer's Gaussians from the standard one.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -182,14 +187,14 @@ class RobustGCNModule(SupervisedModule):
         require_range("kl_weight", kl_weight, 0.0, float("inf"), open_high=True)
         self.save_hyperparameters()
         self.kl_weight = kl_weight
-        self.net = built(
+        self.net = build(
             RobustGCN, num_features, hidden_dim, num_classes, dropout=dropout, gamma=gamma
         )
 
-    def training_loss(self, data: Prepared) -> Tensor:
+    def training_loss(self, batch: GraphBatch) -> Tensor:
         """Cross entropy of the sampled output, and the divergence of the first layer."""
-        logits, kl = self.net.forward_with_kl(data.x, data.adj_norm)
-        loss: Tensor = cross_entropy(logits[data.train_index], data.train_y) + self.kl_weight * kl
+        logits, kl = self.net.forward_with_kl(batch.x, batch.adj_norm)
+        loss: Tensor = cross_entropy(logits[batch.train_index], batch.train_y) + self.kl_weight * kl
         return loss
 
 
@@ -197,12 +202,12 @@ class SGCModule(SupervisedModule):
     """SGC: logistic regression on propagated attributes (Wu et al. 2019, arXiv:1902.07153).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         num_steps: Number of propagation steps K; 0 gives logistic regression.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on the weights.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -216,22 +221,22 @@ class SGCModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        self.net = built(SGC, num_features, num_classes, num_steps=num_steps)
+        self.net = build(SGC, num_features, num_classes, num_steps=num_steps)
 
 
 class APPNPModule(SupervisedModule):
     """APPNP: an MLP trained through propagation (Gasteiger et al. 2019, arXiv:1810.05997).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
+        num_features: Number of attributes; the command line fills it in from the batch.
+        num_classes: Number of classes; the command line fills it in from the batch.
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         alpha: Teleport weight α in [0, 1]; 1 ignores the graph.
         num_steps: Number of propagation steps K.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often training figures go to the logger.
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     def __init__(
@@ -248,7 +253,7 @@ class APPNPModule(SupervisedModule):
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         self.save_hyperparameters()
-        self.net = built(
+        self.net = build(
             APPNP,
             num_features,
             hidden_dim,
@@ -262,8 +267,8 @@ class APPNPModule(SupervisedModule):
         """W₁ of the MLP."""
         return [self.net.mlp.input.weight]
 
-    def predict_nodes(self, data: Prepared) -> Prediction:
-        """Softmax of the propagated output; the MLP's own is kept beside it."""
-        alone = self.net.mlp(data.x)
-        propagated = self.net.propagate(alone, data.adj_norm)
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
+        """Softmax of the propagated output, and the MLP's own output."""
+        alone = self.net.mlp(batch.x)
+        propagated = self.net.propagate(alone, batch.adj_norm)
         return Prediction(torch.softmax(propagated, dim=-1), alone)

@@ -1,11 +1,5 @@
 """Networks only: no loss, no optimiser, no data."""
 
-from pamt_lightning.kernels.features import (
-    SparseFeatures,
-    is_sparse_enough,
-    sparse_linear,
-    take_rows,
-)
 from pamt_lightning.nn.appnp import APPNP
 from pamt_lightning.nn.gat import GAT
 from pamt_lightning.nn.gcn import GCN
@@ -21,8 +15,4 @@ __all__ = [
     "SGC",
     "InputLinear",
     "RobustGCN",
-    "SparseFeatures",
-    "is_sparse_enough",
-    "sparse_linear",
-    "take_rows",
 ]

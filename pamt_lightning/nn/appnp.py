@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from pamt_lightning.functional import smooth
-from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.features import Features
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.mlp import MLP
 
 
@@ -44,10 +45,10 @@ class APPNP(nn.Module):
         self.num_steps = num_steps
         self.mlp = MLP(num_features, hidden_dim, num_classes, dropout, bias=False)
 
-    def forward(self, x: Tensor | SparseFeatures, adj_norm: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]`` over Â ``[N, N]``."""
         return self.propagate(self.mlp(x), adj_norm)
 
-    def propagate(self, logits: Tensor, adj_norm: Tensor) -> Tensor:
+    def propagate(self, logits: Tensor, adj_norm: SparseOperator) -> Tensor:
         """The second half of `forward`: from the MLP's logits to the propagated ones."""
         return smooth(adj_norm, logits, num_steps=self.num_steps, alpha=self.alpha)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
-from pamt_lightning.functional.attention import (
-    Neighbourhood,
-    attention_sum,
-    edge_scores,
-    edge_softmax,
-)
+from pamt_lightning.functional import attention_sum, edge_scores, edge_softmax
 from pamt_lightning.kernels.dropout import dropout
-from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.features import Features
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
 
 _NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper
@@ -27,8 +21,8 @@ class GraphAttention(nn.Module):
     .. math:: o_i = \sum_j \alpha_{ij} h_j, \qquad
         \alpha_{ij} = \mathrm{softmax}_j\, \mathrm{LeakyReLU}(a_r^\top h_i + a_c^\top h_j)
 
-    The paper's :math:`a^\top [h_i \Vert h_j]` is the sum of the two halves, so it is worked out per
-    node and not per edge.
+    The paper's :math:`a^\top [h_i \Vert h_j]` is the sum of the two halves, so it is computed
+    per node and not per edge.
 
     Args:
         num_heads: Number of heads H.
@@ -44,11 +38,11 @@ class GraphAttention(nn.Module):
         nn.init.xavier_uniform_(self.row)
         nn.init.xavier_uniform_(self.col)
 
-    def forward(self, hood: Neighbourhood, h: Tensor) -> Tensor:
+    def forward(self, adj: SparseOperator, h: Tensor) -> Tensor:
         """Map ``h`` ``[N, H, D]`` to ``[N, H, D]``."""
-        scores = edge_scores(hood, (h * self.row).sum(dim=-1), (h * self.col).sum(dim=-1))
-        weights = edge_softmax(hood, leaky_relu(scores, _NEGATIVE_SLOPE))
-        return attention_sum(hood, dropout(weights, self.dropout, self.training), h)
+        scores = edge_scores(adj, (h * self.row).sum(dim=-1), (h * self.col).sum(dim=-1))
+        weights = edge_softmax(adj, leaky_relu(scores, _NEGATIVE_SLOPE))
+        return attention_sum(adj, dropout(weights, self.dropout, self.training), h)
 
 
 class GAT(nn.Module):
@@ -98,36 +92,22 @@ class GAT(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(num_classes))
         nn.init.xavier_uniform_(self.input.weight)
         nn.init.xavier_uniform_(self.output.weight)
-        self._hood: Neighbourhood | None = None
 
-    def forward(self, x: Tensor | SparseFeatures, adj: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Features, adj: SparseOperator) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]`` on the graph ``adj``.
 
         Args:
             x: The attributes.
-            adj: CSR with a self-loop on each node, shape ``[N, N]``; its values are not used. Pass
-                the same object each time: what is worked out from it is kept.
+            adj: Matrix with a self-loop on each node, shape ``[N, N]``; its values are not used.
         """
-        hood = self._neighbourhood(adj)
+        if adj.neighbourhood.num_loops != adj.num_nodes:
+            raise ValueError(
+                "`adj` must have one self-loop on each node, "
+                f"got {adj.neighbourhood.num_loops} on {adj.num_nodes} nodes."
+            )
         h = self.input(x).unflatten(1, (self.num_heads, -1))
-        hidden = elu(self.input_attention(hood, h).flatten(1) + self.input_bias)
+        hidden = elu(self.input_attention(adj, h).flatten(1) + self.input_bias)
         h = self.output(dropout(hidden, self.dropout, self.training))
-        heads = self.output_attention(hood, h.unflatten(1, (self.num_output_heads, -1)))
+        heads = self.output_attention(adj, h.unflatten(1, (self.num_output_heads, -1)))
         logits: Tensor = heads.mean(dim=1) + self.output_bias
         return logits
-
-    def _neighbourhood(self, adj: Tensor) -> Neighbourhood:
-        if self._hood is None or self._hood.adj is not adj:
-            hood = Neighbourhood.from_adjacency(adj)
-            loops = int((hood.row == hood.col).sum())
-            if loops != hood.num_nodes:
-                raise ValueError(
-                    "`adj` must have one self-loop on each node, "
-                    f"got {loops} on {hood.num_nodes} nodes."
-                )
-            self._hood = hood
-        return self._hood
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy or a pickle of the network is not to carry the graph.
-        return {**self.__dict__, "_hood": None}

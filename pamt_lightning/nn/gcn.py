@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pamt_lightning.functional import symmetric_product
 from pamt_lightning.kernels.dropout import dropout
-from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.features import Features
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.symmetric import symmetric_product
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
 
 
@@ -40,7 +41,7 @@ class GCN(nn.Module):
         nn.init.xavier_uniform_(self.input.weight)  # as its authors do
         nn.init.xavier_uniform_(self.output.weight)
 
-    def forward(self, x: Tensor | SparseFeatures, adj_norm: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]`` over Â ``[N, N]``."""
         hidden = torch.relu(symmetric_product(adj_norm, self.input(x)) + self.input_bias)
         hidden = dropout(hidden, self.dropout, self.training)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pamt_lightning.kernels.columns import linear_by_column
-from pamt_lightning.kernels.dropout import draw_kept, dropout, relu_dropout
-from pamt_lightning.kernels.features import SparseFeatures, sparse_linear
+from pamt_lightning.kernels.features import Features, as_features
 
 
 def check_sizes(**sizes: int) -> None:
@@ -27,9 +26,6 @@ def check_rate(name: str, rate: float) -> None:
 
 class InputLinear(nn.Module):
     """Dropout and a linear map on dense or sparse attributes.
-
-    On sparse attributes dropout acts on the stored values alone, which is the same thing: a zero
-    that is dropped stays a zero.
 
     Args:
         num_features: Number of attributes F.
@@ -51,20 +47,10 @@ class InputLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
-        """Map attributes ``[N, F]`` to ``[N, D]``; rows before them matter for dropout alone."""
-        if isinstance(x, SparseFeatures):
-            out = sparse_linear(self._drop_values(x), self.weight)
-        else:
-            first = first_row * x.shape[1]
-            out = dropout(x, self.dropout, self.training, first) @ self.weight
+    def forward(self, x: Tensor | Features) -> Tensor:
+        """Map attributes ``[N, F]`` to ``[N, D]``."""
+        out = as_features(x).dropout(self.dropout, self.training).linear(self.weight)
         return out if self.bias is None else out.add_(self.bias)
-
-    def _drop_values(self, x: SparseFeatures) -> SparseFeatures:
-        if not self.training or self.dropout == 0.0:
-            return x
-        kept, scale = draw_kept(x.values, self.dropout, x.first_entry, torch.uint8)
-        return x.masked(kept, scale)
 
 
 class MLP(nn.Module):
@@ -93,15 +79,8 @@ class MLP(nn.Module):
         self.input = InputLinear(num_features, hidden_dim, dropout, bias)
         self.output = nn.Linear(hidden_dim, num_classes, bias)
 
-    def forward(self, x: Tensor | SparseFeatures, first_row: int = 0) -> Tensor:
-        """Logits ``[N, C]`` of attributes ``[N, F]``.
-
-        Args:
-            x: The attributes.
-            first_row: How many rows stand before them, if these are a part of a larger whole: see
-                `dropout`.
-        """
-        hidden = self.input(x, first_row)
-        first = first_row * hidden.shape[1]
-        hidden, scale = relu_dropout(hidden, self.dropout, self.training, first)
+    def forward(self, x: Tensor | Features) -> Tensor:
+        """Logits ``[N, C]`` of attributes ``[N, F]``."""
+        x = as_features(x)
+        hidden, scale = x.relu_dropout(self.input(x), self.dropout, self.training)
         return linear_by_column(hidden, scale * self.output.weight, self.output.bias)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
@@ -13,10 +11,10 @@ from pamt_lightning.functional.gaussian import (
     gaussian_convolution,
     kl_to_standard_normal,
     require_gamma,
-    square_entries,
 )
 from pamt_lightning.kernels.dropout import dropout
-from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.features import Features
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
 
 
@@ -63,7 +61,6 @@ class RobustGCN(nn.Module):
         self.input = InputLinear(num_features, 2 * hidden_dim, dropout, bias=False)
         self.output_mean = nn.Linear(hidden_dim, num_classes, bias=False)
         self.output_variance = nn.Linear(hidden_dim, num_classes, bias=False)
-        self._squared: tuple[Tensor, Tensor] | None = None  # Â and the squares of its entries
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,19 +71,18 @@ class RobustGCN(nn.Module):
         nn.init.xavier_uniform_(self.output_mean.weight)
         nn.init.xavier_uniform_(self.output_variance.weight)
 
-    def forward(self, x: Tensor | SparseFeatures, adj_norm: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
         r"""Logits ``[N, C]`` of attributes ``[N, F]``.
 
         Args:
             x: Attributes, dense or sparse.
-            adj_norm: :math:`\hat{A}`, CSR and symmetric, shape ``[N, N]``; not to be written into
-                afterwards, for the squares of its entries are kept as long as it is passed again.
+            adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
         """
         mean, variance = self._input_gaussian(x)
         return self._logits(mean, variance, adj_norm)
 
     def forward_with_kl(
-        self, x: Tensor | SparseFeatures, adj_norm: Tensor
+        self, x: Tensor | Features, adj_norm: SparseOperator
     ) -> tuple[Tensor, Tensor]:
         r"""Logits as of ``forward``, and the KL term of the loss.
 
@@ -97,31 +93,17 @@ class RobustGCN(nn.Module):
         kl = kl_to_standard_normal(mean, variance).sum()
         return self._logits(mean, variance, adj_norm), kl
 
-    def _input_gaussian(self, x: Tensor | SparseFeatures) -> tuple[Tensor, Tensor]:
+    def _input_gaussian(self, x: Tensor | Features) -> tuple[Tensor, Tensor]:
         mean, variance = self.input(x).chunk(2, dim=1)
         return elu(mean), torch.relu(variance)
 
-    def _logits(self, mean: Tensor, variance: Tensor, adj_norm: Tensor) -> Tensor:
-        adj_norm_squared = self._square_once(adj_norm)
-        mean, variance = gaussian_convolution(
-            mean, variance, adj_norm, adj_norm_squared, self.gamma
-        )
+    def _logits(self, mean: Tensor, variance: Tensor, adj_norm: SparseOperator) -> Tensor:
+        mean, variance = gaussian_convolution(mean, variance, adj_norm, self.gamma)
         mean = elu(self.output_mean(dropout(mean, self.dropout, self.training)))
         variance = torch.relu(self.output_variance(dropout(variance, self.dropout, self.training)))
-        mean, variance = gaussian_convolution(
-            mean, variance, adj_norm, adj_norm_squared, self.gamma
-        )
-        # Deviation: the authors sample at prediction too, which then differs from call to call.
+        mean, variance = gaussian_convolution(mean, variance, adj_norm, self.gamma)
+        # Deviation: the authors also sample for predictions, which then differ from call to call.
         if not self.training:
             return mean
         # The slope of a root is infinite at zero.
         return mean + torch.randn_like(mean) * torch.sqrt(variance + VARIANCE_FLOOR)
-
-    def _square_once(self, adj_norm: Tensor) -> Tensor:
-        if self._squared is None or self._squared[0] is not adj_norm:
-            self._squared = adj_norm, square_entries(adj_norm)
-        return self._squared[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles go without the graph.
-        return {**self.__dict__, "_squared": None}

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pamt_lightning.functional import smooth
-from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.features import Features
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.mlp import InputLinear, check_sizes
 
 
@@ -34,6 +35,6 @@ class SGC(nn.Module):
         self.input = InputLinear(num_features, num_classes, bias=False)
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
-    def forward(self, x: Tensor | SparseFeatures, adj_norm: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]`` over Â ``[N, N]``."""
         return smooth(adj_norm, self.input(x), num_steps=self.num_steps, alpha=0.0) + self.bias

@@ -22,14 +22,14 @@ class Result:
     Attributes:
         cell: The cell.
         runs: Its runs, finished or failed.
-        summary: The metric over the splits.
-        comparison: The metric minus that of the reference on the same splits; none for the
+        summary: The accuracy over the splits.
+        comparison: The accuracy minus that of the reference on the same splits; none for the
             reference itself, and if the study does not run it.
         splits_asked: Number of splits in the study.
         runs_asked: Number of runs in the study.
-        finished: Number of runs that have the metric.
+        finished: Number of runs with an accuracy.
         failed: Number of runs that ended with an error.
-        blank: Number of runs that finished without a finite value of the metric.
+        blank: Number of runs that finished without a finite accuracy.
         errors: The errors, and how often each occurred.
         other_version: Number of runs computed under another results version.
     """
@@ -51,7 +51,7 @@ class Result:
         """How the runs differ from those of the study, in a few words; empty if complete."""
         if not self.finished:
             parts = [f"failed ({self.failed})"] if self.failed else []
-            parts += [f"no finite value ({self.blank})"] if self.blank else []
+            parts += [f"not finite ({self.blank})"] if self.blank else []
             return ", ".join(parts) or "not run"
         parts = []
         if self.summary.count != self.splits_asked:
@@ -59,7 +59,7 @@ class Result:
         if self.finished != self.runs_asked and self.runs_asked != self.splits_asked:
             parts.append(f"{self.finished} of {self.runs_asked} runs")
         parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.blank} without a finite value"] if self.blank else []
+        parts += [f"{self.blank} not finite"] if self.blank else []
         parts += [f"{self.other_version} of another version"] if self.other_version else []
         return ", ".join(parts)
 
@@ -70,34 +70,16 @@ class Analysis:
 
     Attributes:
         study: The study.
-        outcomes: All its runs, also those that count for no cell.
-        metric: The metric that is compared.
         results: The result of each cell, in the order of the study.
+        on_test_nodes: Whether the runs were scored on test nodes, as in the paper, and not on
+            held-out nodes that serve to choose.
         further: The same results compared with each of the study's further references.
     """
 
     study: Study
-    outcomes: tuple[Outcome, ...]
-    metric: str
     results: dict[Cell, Result]
+    on_test_nodes: bool = True
     further: tuple[Analysis, ...] = ()
-
-    @property
-    def on_test_nodes(self) -> bool:
-        """Whether the runs were scored on test nodes, not on held-out nodes to choose on."""
-        return all(
-            run.tested_on == TEST_NODES for result in self.results.values() for run in result.runs
-        )
-
-    @property
-    def beside_paper(self) -> bool:
-        """Whether the results can stand beside the accuracies of the paper."""
-        return self.metric == METRIC and self.on_test_nodes
-
-    @property
-    def num_foreign(self) -> int:
-        """Number of runs that count for no cell of the study."""
-        return len(self.outcomes) - sum(len(result.runs) for result in self.results.values())
 
     def result(
         self, dataset: str, method: str, option: str | None = None, value: Value = None
@@ -121,7 +103,7 @@ class Analysis:
         return bool(others) and all(other and other.verdict == "worse" for other in others)
 
 
-def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> Analysis:
+def analyse(study: Study, outcomes: Sequence[Outcome]) -> Analysis:
     """Summarise each cell of a study and compare it with the references.
 
     Holm's correction counts all comparisons of one table: all data sets together without sweeps,
@@ -129,18 +111,15 @@ def analyse(study: Study, outcomes: Sequence[Outcome], metric: str = METRIC) -> 
 
     Args:
         study: The study.
-        outcomes: Its runs; those of other cells are only counted.
-        metric: Name of the metric, a share in [0, 1]; the larger, the better.
+        outcomes: Its runs, finished or failed.
     """
     runs: dict[Cell, list[Outcome]] = {cell: [] for cell in study.cells()}
     for outcome in outcomes:
-        if outcome.cell in runs:
-            runs[outcome.cell].append(outcome)
-    figures = {cell: finite_by_split(found, cell, metric) for cell, found in runs.items()}
-    results = {
-        cell: _result(study, cell, found, metric, figures[cell]) for cell, found in runs.items()
-    }
-    analysis = Analysis(study, tuple(outcomes), metric, results)
+        runs[outcome.cell].append(outcome)
+    figures = {cell: finite_by_split(found, cell, METRIC) for cell, found in runs.items()}
+    results = {cell: _result(study, cell, found, figures[cell]) for cell, found in runs.items()}
+    on_test_nodes = all(outcome.tested_on == TEST_NODES for outcome in outcomes)
+    analysis = Analysis(study, results, on_test_nodes)
     others = [
         replace(study, reference=method, further_references=())
         for method in study.further_references
@@ -157,16 +136,16 @@ def finite_by_split(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[st
     return by_split([run for run in runs if _has(run, metric)], cell, metric)
 
 
-def _has(run: Outcome, metric: str) -> bool:
+def _has(run: Outcome, metric: str = METRIC) -> bool:
     return run.error is None and math.isfinite(run.metrics.get(metric, math.nan))
 
 
 def _result(
-    study: Study, cell: Cell, runs: Sequence[Outcome], metric: str, figures: Mapping[str, float]
+    study: Study, cell: Cell, runs: Sequence[Outcome], figures: Mapping[str, float]
 ) -> Result:
     """The result of a cell, not yet compared."""
     # A run that failed and was then repeated is not missing.
-    done = {(run.split_seed, run.init_seed) for run in runs if _has(run, metric)}
+    done = {(run.split_seed, run.init_seed) for run in runs if _has(run)}
     left = [run for run in runs if (run.split_seed, run.init_seed) not in done]
     failed = {(run.split_seed, run.init_seed): run.error for run in left if run.error is not None}
     blank = {(run.split_seed, run.init_seed) for run in left} - set(failed)
@@ -181,7 +160,7 @@ def _result(
         failed=len(failed),
         blank=len(blank),
         errors=tuple(Counter(error for error in failed.values() if error).most_common()),
-        other_version=sum(run.other_version for run in runs if _has(run, metric)),
+        other_version=sum(run.other_version for run in runs if _has(run)),
     )
 
 

@@ -164,10 +164,8 @@ def compare_all(
         level: As in `compare`, of adjusted p-values; the intervals are not corrected.
 
     Raises:
-        InputError: As in `compare`, or a key has no reference.
+        InputError: As in `compare`.
     """
-    if missing := [key for key in ours if key not in references]:
-        raise InputError(f"`references` must have every key of `ours`, got none for {missing}.")
     found = {key: compare(values, references[key], level=level) for key, values in ours.items()}
     adjusted = holm([one.p_value for one in found.values()])
     size = sum(not math.isnan(one.p_value) for one in found.values())
@@ -210,17 +208,12 @@ def auc(scores: ArrayLike, is_positive: ArrayLike) -> float:
     Returns:
         A share in [0, 1]; nan if there are no positives or no negatives.
     """
-    score, positive = np.asarray(scores), np.asarray(is_positive)
-    if score.ndim != 1 or score.shape != positive.shape:
+    score, positive = np.asarray(scores), np.asarray(is_positive, dtype=np.bool_)
+    if score.ndim != 1 or score.shape != positive.shape or np.isnan(score).any():
         raise ValueError(
-            "`scores` and `is_positive` must be two lists of one length, "
-            f"got shapes {score.shape} and {positive.shape}."
+            "`scores` must be numbers, one for each of `is_positive`, "
+            f"got shapes {score.shape} and {positive.shape}, {np.isnan(score).sum()} nan."
         )
-    if len(score) and positive.dtype != np.bool_:
-        raise ValueError(f"`is_positive` must be booleans, got {positive.dtype}.")
-    if score.dtype.kind not in "fiu" or np.isnan(score).any():
-        got = "nan" if score.dtype.kind == "f" else score.dtype
-        raise ValueError(f"`scores` must be numbers, got {got}.")
     num_positive = int(np.count_nonzero(positive))
     num_pairs = num_positive * (len(score) - num_positive)
     if num_pairs == 0:

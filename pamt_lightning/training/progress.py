@@ -11,13 +11,13 @@ from tqdm import tqdm
 
 
 class EpochBar(ProgressBar):
-    """Epochs, loss and validation accuracy on one line; silent where nobody watches.
+    """Epochs, loss and validation accuracy on one line, if standard error is a terminal.
 
-    Lightning's own bars are drawn anew for every batch, and here a batch is an epoch: they cost
-    more than the training of a small graph.
+    Lightning's own bars are redrawn for every batch, and here a batch is an epoch: they take longer
+    than the training of a small graph.
 
     Args:
-        seconds: Least time between two updates of the figures.
+        seconds: Minimum time between two updates of the metrics.
     """
 
     def __init__(self, seconds: float = 0.2) -> None:
@@ -36,7 +36,7 @@ class EpochBar(ProgressBar):
         self._enabled = True
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open the bar at the epoch the run starts from."""
+        """Open the bar at the first epoch of the run."""
         self._bar = tqdm(
             total=trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None,
             initial=trainer.current_epoch,
@@ -44,11 +44,11 @@ class EpochBar(ProgressBar):
             unit="epoch",
             mininterval=self.seconds,
             dynamic_ncols=True,
-            disable=None if self._enabled else True,  # None: only where stderr is a terminal
+            disable=None if self._enabled else True,  # None: unless stderr is a terminal
         )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Count the epoch; write the figures now and then."""
+        """Count the epoch; update the metrics from time to time."""
         if self._bar is None or self._bar.disable:
             return
         if time.monotonic() - self._drawn >= self.seconds:
@@ -57,18 +57,18 @@ class EpochBar(ProgressBar):
                 "loss": getattr(pl_module, "last_loss", None),
                 "val_acc": trainer.callback_metrics.get("val_acc"),
             }
-            figures = {k: f"{float(v):.4f}" for k, v in shown.items() if v is not None}
-            self._bar.set_postfix(figures, refresh=False)
+            metrics = {k: f"{float(v):.4f}" for k, v in shown.items() if v is not None}
+            self._bar.set_postfix(metrics, refresh=False)
         self._bar.update(1)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Leave the bar as it stands."""
+        """Close the bar, leaving it on the screen."""
         self._close()
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Leave the terminal in order."""
+        """Close the bar."""
         self._close()
 
     def _close(self) -> None:

@@ -21,6 +21,7 @@ from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.files import write_whole
 from pamt_lightning.graph import Graph
 from pamt_lightning.methods.base import NodeClassificationModule
+from pamt_lightning.methods.pamt import PAMTModule
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.stopping import BestStopping
 from pamt_lightning.version import __version__
@@ -53,7 +54,7 @@ def result_record(
         "val_loss": stopping.best_loss if stopping.best_state else None,
         "epochs": trainer.fit_loop.epoch_progress.current.completed,
         "best_epoch": stopping.best_epoch,
-        "inference": getattr(model, "chosen_inference", None),
+        "inference": _chosen_inference(model),
         "random_edges": getattr(model, "random_share", None),
         "seconds": round(stopping.seconds, 3),
         "peak_memory_mb": peak_memory_mb(),
@@ -74,6 +75,13 @@ def result_record(
     }
     _log_hparams(trainer, model, record)
     return record
+
+
+def _chosen_inference(model: NodeClassificationModule) -> str | None:
+    """What ``inference="auto"`` has chosen; none where there is no choice."""
+    if isinstance(model, PAMTModule) and model.inference == "auto":
+        return model.chosen
+    return None
 
 
 def environment() -> dict[str, str | int]:

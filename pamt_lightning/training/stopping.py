@@ -1,4 +1,4 @@
-"""When to stop, which state to keep, and what lies on disk if the machine dies."""
+"""When to stop, which state to keep, and which checkpoints to write."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BEST, LAST = "best.ckpt", "last.ckpt"
 class BestStopping(Checkpoint):
     """Stop when neither accuracy nor loss has improved for long; keep the best state.
 
-    The published protocol: patience starts anew whenever ``val_acc`` reaches its best value so far
-    *or* ``val_loss`` does; the state kept is the best by accuracy, then by loss. When training
-    ends the module holds that state again, and so does ``best.ckpt``.
+    The published protocol: patience is reset whenever ``val_acc`` *or* ``val_loss`` reaches its
+    best value so far; the best state is that with the highest accuracy, then with the lowest loss.
+    When the training ends, the module and ``best.ckpt`` hold that state.
 
-    ``last.ckpt`` holds all that a resumed run needs, the best state included, so the two files
-    never depend on each other. Both are written to a temporary file that is then renamed: a kill at
-    any moment leaves a whole file.
+    ``last.ckpt`` holds all that a resumed run needs, the best state included, so the two files do
+    not depend on each other. Both are written to a temporary file that is then renamed: a crash at
+    any moment leaves a complete file.
 
     Args:
-        patience: Validations (that is, epochs) without an improvement of either before training
-            stops.
-        save_seconds: At most this many seconds of work are lost by a kill, so nothing is written
-            before; 0 writes every epoch.
+        patience: Validations (that is, epochs) without an improvement of either metric before the
+            training stops.
+        save_seconds: Time between two saves, and so the most work that a crash can lose; 0 saves
+            every epoch.
         dirpath: Folder of the two files; the logger's folder unless given.
     """
 
@@ -61,7 +61,7 @@ class BestStopping(Checkpoint):
         self._validated = False
 
     def update(self, acc: float, loss: float) -> bool:
-        """Take in one validation; whether its state is the one to keep."""
+        """Record a validation; return whether its state is the best so far."""
         reset = acc >= self.top_acc or loss <= self.low_loss
         self.wait = 0 if reset else self.wait + 1
         self.top_acc, self.low_loss = max(self.top_acc, acc), min(self.low_loss, loss)
@@ -76,39 +76,39 @@ class BestStopping(Checkpoint):
         return self.wait >= self.patience
 
     def path_of(self, trainer: pl.Trainer, name: str) -> Path | None:
-        """Where ``best.ckpt`` or ``last.ckpt`` lies; None if the run has no folder."""
+        """Path of ``best.ckpt`` or ``last.ckpt``; None if the run has no folder."""
         folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
         return Path(folder) / name if folder else None
 
     # Hooks -------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Start afresh, the clock too; pretraining and what a checkpoint holds come after this."""
+        """Reset everything, also the clock: its time includes pretraining."""
         if stage == "fit":
             self._reset()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Patience counts validations: without one there is nothing to look at."""
+        """Note that there is a new validation: patience counts validations."""
         self._validated = not trainer.sanity_checking
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """A run that had stopped when its checkpoint was written stays stopped."""
+        """Stop at once if the resumed run had stopped already."""
         if self.out_of_patience:
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look at the newest validation, keep its state if it is the best, write if it is time."""
+        """Judge the newest validation, keep its state if it is the best, save if it is time."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         if self._validated:
             self._validated = False
-            self._look_at(trainer, pl_module)
+            self._judge(trainer, pl_module)
         is_time = time.monotonic() - self._written >= self.save_seconds
-        # Clocks differ, and all processes must write or none.
+        # Clocks differ, and either all processes must save or none.
         if self.best_state and trainer.strategy.broadcast(is_time):  # type: ignore[arg-type]
             self.save(trainer)
 
-    def _look_at(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def _judge(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         acc, loss = (float(trainer.callback_metrics[name]) for name in ("val_acc", "val_loss"))
         if not math.isfinite(loss):
             raise InputError(
@@ -117,13 +117,13 @@ class BestStopping(Checkpoint):
             )
         if self.update(acc, loss):
             self.best_epoch = trainer.current_epoch + 1
-            # Clones: a reference would silently become the last state instead of the best.
+            # Clones, because training changes the tensors in place.
             self.best_state = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
         if self.out_of_patience:
             trainer.should_stop = True
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write both files and give the module its best state."""
+        """Write both files and load the best state into the module."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         if not self.best_state:
@@ -149,17 +149,16 @@ class BestStopping(Checkpoint):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Turn the checkpoint into that of the best state while ``best.ckpt`` is written."""
+        """For ``best.ckpt``, save the best state, without what only a resumed run needs."""
         if not self._writing_best:
             return
         checkpoint["state_dict"] = self.best_state
         checkpoint["epoch"] = self.best_epoch - 1
-        # It is for testing and prediction; what only a resumed training needs is in last.ckpt.
         for key in ("optimizer_states", "lr_schedulers", "loops", "callbacks"):
             checkpoint.pop(key, None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next epochs depend on."""
+        """Everything that the next epochs depend on."""
         return {
             "wait": self.wait,
             "top_acc": self.top_acc,
@@ -172,7 +171,7 @@ class BestStopping(Checkpoint):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the checkpoint left off; patience itself is the new run's."""
+        """Continue from the checkpoint, with the patience of the new run."""
         for name, value in state_dict.items():
             setattr(self, name, value)
 

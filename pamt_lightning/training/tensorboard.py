@@ -1,4 +1,4 @@
-"""What TensorBoard shows beyond the metrics."""
+"""TensorBoard content beyond the metrics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
-from pamt_lightning.graph import NodeBatch
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.methods.base import CALIBRATION_BINS, NodeClassificationModule
 from pamt_lightning.methods.pamt import PAMTModule
 from pamt_lightning.plots import confusion_image, plots_available, reliability_image
 
-_MOST_WEIGHTS = 20_000  # of a larger graph, every k-th edge is shown
+_MAX_WEIGHTS = 20_000  # of a larger graph, every k-th edge is shown
 _BINS = 50
 
 
@@ -37,9 +38,9 @@ class TensorBoardMonitor(Callback):
         self._since = (time.monotonic(), trainer.current_epoch)
 
     def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: GraphBatch, batch_idx: int
     ) -> None:
-        """Show the newest refresh, once; this hook comes right after it."""
+        """Show the newest refresh once; this hook comes right after it."""
         board = _board(trainer)
         if board is None or not isinstance(pl_module, PAMTModule):
             return
@@ -48,12 +49,11 @@ class TensorBoardMonitor(Callback):
             return
         board.add_scalar("soft_label_change", report.change, report.epoch)
         if pl_module.mask:
-            graph = batch.graph if isinstance(batch, NodeBatch) else batch
-            weights = mask_weights(report.adj_mask, pl_module.prepare(graph).adj_norm)
+            weights = mask_weights(report.adj_mask, batch.adj_norm)
             add_histogram(board, "mask_weights", weights, report.epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Epochs per second since the last time."""
+        """Show the epochs per second since the last time."""
         board = _board(trainer)
         if board is None or not isinstance(pl_module, NodeClassificationModule):
             return
@@ -63,15 +63,23 @@ class TensorBoardMonitor(Callback):
             board.add_scalar("epochs_per_second", (epoch - since) / (now - then), epoch)
             self._since = (now, epoch)
 
-    def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Draw confusion matrix and reliability of the test prediction."""
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: GraphBatch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Draw the confusion matrix and the reliability of the test prediction."""
         board = _board(trainer)
         if board is None or not isinstance(pl_module, NodeClassificationModule):
             return
         if pl_module.test_output is None or not plots_available():
             return
         probs, target = pl_module.test_output
-        names = trainer.datamodule.graph.class_names  # type: ignore[attr-defined]
+        names = batch.graph.class_names
         matrix = multiclass_confusion_matrix(probs, target, probs.shape[1]).cpu().numpy()
         confidence, predicted = probs.max(1)
         reliability = reliability_image(
@@ -83,34 +91,36 @@ class TensorBoardMonitor(Callback):
         board.flush()
 
 
-def mask_weights(adj_mask: Tensor, adj_norm: Tensor, most: int = _MOST_WEIGHTS) -> Tensor:
-    """What the mask leaves of each edge, once per edge; of a large graph, of every k-th entry.
+def mask_weights(
+    adj_mask: SparseOperator, adj_norm: SparseOperator, most: int = _MAX_WEIGHTS
+) -> Tensor:
+    """The share of its weight that each edge keeps under the mask, once per edge.
 
     Args:
         adj_mask: A_p.
         adj_norm: Â, of the same sparsity.
-        most: About how many weights there are at most.
+        most: Approximate maximum number of weights; of a large graph, every k-th entry counts.
     """
-    entries = len(adj_norm.values())
+    entries = len(adj_norm.values)
     step = max(1, entries // (2 * most))  # an edge is stored twice
     places = torch.arange(0, entries, step, device=adj_norm.device)
-    rows = torch.searchsorted(adj_norm.crow_indices().long(), places, right=True) - 1
-    once = rows < adj_norm.col_indices()[::step]
-    return (adj_mask.values()[::step] / adj_norm.values()[::step])[once]
+    rows = torch.searchsorted(adj_norm.crow.long(), places, right=True) - 1
+    once = rows + adj_norm.rows.first < adj_norm.col[::step]
+    return (adj_mask.values[::step] / adj_norm.values[::step])[once]
 
 
 def add_histogram(board: Any, tag: str, values: Tensor, step: int) -> None:
-    """A histogram of values as TensorBoard shows it; none if there are no values.
+    """Add a histogram of values; none if there are no values.
 
-    Its own way multiplies with NumPy, whose threads then wait for more by spinning: on two cores
+    TensorBoard's own function multiplies with NumPy, whose threads then wait actively: on two cores
     the next two epochs of Pubmed took twice as long.
     """
     if not len(values):
         return
     values = values.detach().double().cpu()
     low, high = float(values.min()), float(values.max())
-    alike = high - low < 1e-6 * max(1.0, abs(high))  # too near each other for bins of their own
-    limits = (low - 0.5, high + 0.5) if alike else (low, high)
+    equal = high - low < 1e-6 * max(1.0, abs(high))  # too close for separate bins
+    limits = (low - 0.5, high + 0.5) if equal else (low, high)
     counts, edges = np.histogram(values.numpy(), _BINS, limits)
     board.add_histogram_raw(
         tag,

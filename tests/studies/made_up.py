@@ -1,12 +1,11 @@
-"""Small studies whose figures can be checked by hand."""
+"""Small studies whose results can be checked by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from pamt_lightning.studies.outcome import Cell, Outcome
-from pamt_lightning.studies.report.fields import Entry
-from pamt_lightning.studies.report.tables import Table
+from pamt_lightning.studies.report.tables import Entry, Table
 from pamt_lightning.studies.study import Study, Sweep
 
 SPLITS = tuple(f"test{number}" for number in range(8))
@@ -54,7 +53,7 @@ def without(runs: list[Outcome], dataset: str, method: str) -> list[Outcome]:
 
 
 def failed(run: Outcome, error: str) -> Outcome:
-    """The same run, if it had failed."""
+    """The same run as a failed one."""
     return Outcome(run.run_id, run.cell, run.split_seed, run.init_seed, {}, error)
 
 
@@ -64,6 +63,6 @@ def field(table: Table, row: str, column: str) -> Entry:
 
 
 def text(table: Table, row: str, column: str) -> str:
-    """All that one field of a table says."""
+    """The whole text of one field of a table."""
     entry = field(table, row, column)
     return " ".join((*entry.lines, entry.note)).strip()

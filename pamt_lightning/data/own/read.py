@@ -1,7 +1,7 @@
 """A user's own graph: an ``.npz`` file, a folder with two CSV files, or a graph store.
 
 No node is dropped and the order is kept, so that predictions come back for every node of the file.
-The layouts are described in `own_npz`, `own_csv` and `store`.
+The layouts are described in `archive`, `tables` and `store.format`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pamt_lightning.data.own.csv import EDGES_FILE, NODES_FILE, read_csv_folder
-from pamt_lightning.data.own.npz import read_npz
-from pamt_lightning.data.published.hashing import sha256_of
-from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.store.reader import GraphStore, is_store
+from pamt_lightning.data.own.archive import read_npz
+from pamt_lightning.data.own.tables import EDGES_FILE, NODES_FILE, read_csv_folder
+from pamt_lightning.data.raw import RawGraph, sha256_of
+from pamt_lightning.data.store.format import GraphStore, is_store
 from pamt_lightning.errors import InputError
 
 
@@ -21,7 +20,7 @@ def read_own_graph(path: str | Path) -> RawGraph:
     """Read a graph from an ``.npz`` file or a folder; the attributes of a store stay on disk.
 
     Args:
-        path: The ``.npz`` file (layout: `own_npz`) or the folder (layouts: `own_csv`, `store`).
+        path: The ``.npz`` file, the folder with CSV files, or the store.
 
     Returns:
         The graph, undirected, unweighted, without self-loops and duplicate edges, with the SHA-256
@@ -29,7 +28,7 @@ def read_own_graph(path: str | Path) -> RawGraph:
 
     Raises:
         InputError: The path or something in the files is not as expected; the message names the
-            file, the line or key, the expectation, what was found, and what to do.
+            file, the line or key, the expectation, the value found, and a fix.
     """
     path = Path(path)
     if is_store(path):

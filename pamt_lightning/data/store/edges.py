@@ -1,4 +1,4 @@
-"""Edges in any order, sorted on disk into the CSR form of an undirected simple graph."""
+"""Sorts edges on disk into the CSR form of an undirected simple graph."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from pamt_lightning.data.raw import IntArray
-from pamt_lightning.data.store.npy_stream import NpyStream
+from pamt_lightning.data.store.format import NpyStream
 
-# Entries (directed edges) that are sorted at once; each takes 8 bytes, and sorting as much again.
+# Entries (directed edges) sorted at once; an entry takes 8 bytes, and 8 more while sorting.
 BLOCK = 1 << 24
 _MAX_FILES = 256  # systems let a process open about a thousand
 
 
 class EdgeSorter:
-    """Collects edges in a file and sorts them on disk, a block at a time.
+    """Collects edges in a file and sorts them a block at a time.
 
-    An entry is the number ``row * n + column``. Entries of an interval of rows go into one file;
-    each file is small enough to be sorted in memory, unless its rows are hubs, and one after the
-    other they are the matrix.
+    An entry is the number ``row * n + column``. The entries of an interval of rows go into one
+    file, which is sorted in memory; the sorted files, one after the other, are the matrix.
 
     Args:
         folder: For temporary files; the caller removes it.
-        block: Entries that may be in memory at once, if there are less than 256 times as many.
+        block: Entries in memory at once, as long as there are fewer than 256 times as many.
 
     Attributes:
         num_pairs: Edges added so far.
@@ -47,8 +46,7 @@ class EdgeSorter:
         """Write the CSR form: both directions, rows sorted, each entry once, no self-loops.
 
         Args:
-            num_nodes: Number of nodes n, less than 3·10^9, or the numbers of entries would be too
-                large.
+            num_nodes: Number of nodes n, below 3·10^9 so that n² fits into 64 bits.
             indptr: Gets the row pointers ``[n + 1]``.
             indices: Gets the column of each entry.
         """
@@ -87,7 +85,7 @@ class EdgeSorter:
                 file.close()
 
     def _blocks(self, num_nodes: int) -> Iterator[IntArray]:
-        """The entries of both directions, sorted within each block; self-loops are left out."""
+        """Blocks of sorted entries, both directions of each edge, without self-loops."""
         self._pairs.seek(0)
         size = 2 * max(1, self.block // 2)  # numbers: two for each edge
         while len(numbers := np.fromfile(self._pairs, dtype=np.int64, count=size)):

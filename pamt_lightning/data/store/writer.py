@@ -1,4 +1,4 @@
-"""Writes a graph store in a stream: what is written need never be in memory as a whole."""
+"""Writes a graph store block by block: what is written never has to fit into memory."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from tqdm import tqdm
 
-from pamt_lightning.data.own.common import fits_float32
-from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize
+from pamt_lightning.data.raw import MAX_SPARSE_DENSITY, RawGraph, fits_float32
+from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize, scaling_kind
 from pamt_lightning.data.store.edges import BLOCK, EdgeSorter
-from pamt_lightning.data.store.npy_stream import NpyStream
-from pamt_lightning.data.store.reader import FORMAT, HEADER, SPLIT_PARTS, VERSION
+from pamt_lightning.data.store.format import FORMAT, HEADER, SPLIT_PARTS, VERSION, NpyStream
+from pamt_lightning.data.synthetic import BlockModel, SyntheticOptions
 from pamt_lightning.errors import InputError
 
 Array = npt.NDArray[Any]
 
-_SORTED = "sorting"  # folder of temporary files inside the unfinished store
+_TEMPORARY = "sorting"  # folder of temporary files inside the unfinished store
 _ROWS_AT_ONCE = 1 << 16  # nodes that `write_store` takes at a time
+_DRAWN_NODES, _DRAWN_EDGES = 1 << 18, 1 << 22  # that `write_synthetic` draws at a time
 
 
 class GraphStoreWriter:
-    """Writes a graph store; it is there, whole, when the ``with`` block ends without an error.
+    """Writes a graph store, which appears complete when the ``with`` block ends without an error.
 
-    Its use::
+    Example::
 
         with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
             for features, labels in blocks_of_nodes:  # in the order of the nodes
@@ -41,7 +42,7 @@ class GraphStoreWriter:
                 writer.add_edges(sources, targets)
 
     Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
-    dense or all sparse, as the first block is, and are written scaled.
+    dense or all sparse, like the first block, and are stored scaled.
 
     Args:
         folder: The store; it must not exist.
@@ -50,8 +51,8 @@ class GraphStoreWriter:
         feature_names: Names of the attributes, if they have any.
         scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
             for sparse attributes and ``standard`` for dense ones.
-        block: Directed edges that are sorted in memory at once, on average: what is sorted together
-            are the edges of equally many nodes, so where hubs are it is more.
+        block: Directed edges sorted in memory at once, on average: each part that is sorted holds
+            the edges of equally many nodes, so a part with hubs is larger.
     """
 
     def __init__(
@@ -82,40 +83,38 @@ class GraphStoreWriter:
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
         self._split: dict[str, Array] = {}
-        self._edges: EdgeSorter | None = None
-        self._part: Path | None = None
+        self._sorter: EdgeSorter | None = None
+        self._part = Path()  # the unfinished store
 
     def __enter__(self) -> GraphStoreWriter:
         if self.folder.exists():
-            raise InputError(f"{self.folder} is there already: choose another name, or remove it.")
+            raise InputError(f"{self.folder} exists already: choose another name, or remove it.")
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             prefix = f".{self.folder.name}."
             self._part = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.parent))
-            (self._part / _SORTED).mkdir()
-            self._edges = EdgeSorter(self._part / _SORTED, self._block)
+            (self._part / _TEMPORARY).mkdir()
+            self._sorter = EdgeSorter(self._part / _TEMPORARY, self._block)
         except OSError as error:
-            raise InputError(f"cannot write {self.folder}: {error.strerror}.") from None
+            raise self._cannot_write(error) from None
         self._stream("labels", np.int32)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        assert self._part is not None
-        assert self._edges is not None
         try:
             if kind is None:
-                self._finish(self._part, self._edges)
+                self._finish()
         except OSError as problem:
-            raise InputError(f"cannot write {self.folder}: {problem.strerror}.") from None
+            raise self._cannot_write(problem) from None
         finally:
             self._edges.discard()
             for stream in self._streams.values():
                 stream.discard()
             shutil.rmtree(self._part, ignore_errors=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk, in a block
-            raise InputError(f"cannot write {self.folder}: {error.strerror}.") from None
+        if isinstance(error, OSError) and error.filename is None:  # the disk is full
+            raise self._cannot_write(error) from None
 
     def add_nodes(
         self, features: Array | sp.csr_array, labels: Array, node_ids: Array | None = None
@@ -128,9 +127,9 @@ class GraphStoreWriter:
             node_ids: ``[m]`` integers or texts; given for all nodes or for none.
 
         Raises:
-            InputError: Something is not as said above.
+            InputError: An argument is not as described.
         """
-        self._opened(self._edges)
+        _ = self._edges  # inside of the `with` block
         count = len(labels)
         where = f"nodes {self.num_nodes} to {self.num_nodes + count - 1}"
         if features.shape != (count, self.num_features):
@@ -150,7 +149,10 @@ class GraphStoreWriter:
             raise InputError("`node_ids` must be given for all nodes or for none.")
         if node_ids is not None and np.shape(node_ids) != (count,):
             raise InputError(f"`node_ids` of {where} must be {count}, got {np.shape(node_ids)}.")
-        self._add_features(features, where)
+        if sp.issparse(features):
+            self._add_sparse(sp.csr_array(features), where)
+        else:
+            self._add_dense(np.asarray(features), where)
         self._streams["labels"].append(classes)
         if node_ids is not None:
             self._ids.append(np.asarray(node_ids))
@@ -161,7 +163,7 @@ class GraphStoreWriter:
 
         Args:
             sources: ``[m]`` positions of nodes, from 0; the nodes may be added later.
-            targets: The other ends.
+            targets: ``[m]`` the other ends.
         """
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
@@ -172,40 +174,43 @@ class GraphStoreWriter:
             )
         pairs = np.stack(ends, axis=1).astype(np.int64)
         if pairs.min(initial=0) < 0:
-            raise InputError(f"edges must join positions of nodes from 0 on, got {pairs.min()}.")
-        self._opened(self._edges).add(pairs)
+            raise InputError(f"edges must join node positions from 0 on, got {pairs.min()}.")
+        self._edges.add(pairs)
 
     def set_split(self, train: Array, val: Array, test: Array) -> None:
         """Give the graph a split of its own: positions of nodes."""
         parts = zip(SPLIT_PARTS, (train, val, test), strict=True)
         self._split = {part: np.asarray(index, dtype=np.int64) for part, index in parts}
 
+    @property
+    def _edges(self) -> EdgeSorter:
+        if self._sorter is None:
+            raise InputError("a GraphStoreWriter writes only inside of a `with` block.")
+        return self._sorter
+
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
-        assert self._part is not None
         if name not in self._streams:
             self._streams[name] = NpyStream(self._part / f"{name}.npy", dtype, row_shape)
         return self._streams[name]
 
-    def _add_features(self, features: Array | sp.csr_array, where: str) -> None:
-        sparse = sp.issparse(features)
-        if self.num_nodes and sparse != ("features_data" in self._streams):
+    def _check_features(self, values: Array, where: str, other_kind: str) -> None:
+        if other_kind in self._streams:
             raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
-        matrix: Any = sp.csr_array(features) if sparse else None
-        values: Any = np.asarray(features) if matrix is None else matrix.data
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
             raise InputError(f"`features` of {where} must be finite numbers, got others.")
-        self._scaling = self._scaling or ("standard" if matrix is None else "l1")
-        if matrix is None:
-            if self._scaling == "standard":
-                self._moments.add(values)
-            elif self._scaling == "l1":
-                values = l1_normalize(values.astype(np.float32))
-            self._stream("features", np.float32, self.num_features).append(values)
-            return
+
+    def _add_dense(self, values: Array, where: str) -> None:
+        self._check_features(values, where, "features_data")
+        self._scaling = scaling_kind(values, self._scaling)
         if self._scaling == "standard":
-            raise InputError(
-                "`scale_features`='standard' would fill sparse attributes up: use l1 or none."
-            )
+            self._moments.add(values)
+        elif self._scaling == "l1":
+            values = np.asarray(l1_normalize(values.astype(np.float32)))
+        self._stream("features", np.float32, self.num_features).append(values)
+
+    def _add_sparse(self, matrix: Any, where: str) -> None:
+        self._check_features(matrix.data, where, "features")
+        self._scaling = scaling_kind(matrix, self._scaling)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -219,12 +224,9 @@ class GraphStoreWriter:
         self._stream("features_indices", np.int32).append(matrix.indices)
         data.append(matrix.data)
 
-    def _opened(self, edges: EdgeSorter | None) -> EdgeSorter:
-        if edges is None:
-            raise InputError("a GraphStoreWriter writes inside of a `with` block.")
-        return edges
-
-    def _finish(self, part: Path, edges: EdgeSorter) -> None:
+    def _finish(self) -> None:
+        """Write what is known only at the end, and give the store its name."""
+        edges = self._edges
         if self.num_nodes == 0 or edges.num_pairs == 0:
             raise InputError(f"{self.folder} must have nodes and edges, got none.")
         if edges.last_node >= self.num_nodes:
@@ -238,50 +240,49 @@ class GraphStoreWriter:
         edges.discard()
         if self._ids:
             ids = np.concatenate(self._ids)
-            self._check_ids(ids)
+            _check_ids(ids)
             self._stream("node_ids", ids.dtype).append(ids)
         for name, index in self._split.items():
             if index.size and not 0 <= index.min() <= index.max() < self.num_nodes:
-                raise InputError(f"the split's part {name!r} must hold node positions.")
+                raise InputError(f"the part {name!r} of the split must hold node positions.")
             self._stream(f"{name}_index", np.int64).append(index)
-        self._standardize(part)
-        shutil.rmtree(part / _SORTED)
+        if self._scaling == "standard":
+            self._standardize()
+        shutil.rmtree(self._part / _TEMPORARY)
         arrays = {name: stream.close() for name, stream in sorted(self._streams.items())}
         header = {
-            **{"format": FORMAT, "version": VERSION, "num_nodes": self.num_nodes},
-            **{"num_edges": arrays["adjacency_indices"]["shape"][0] // 2},
-            **{"num_features": self.num_features, "class_names": self.class_names},
-            **{"feature_names": self.feature_names, "scaling": self._scaling, "arrays": arrays},
+            "format": FORMAT,
+            "version": VERSION,
+            "num_nodes": self.num_nodes,
+            "num_edges": arrays["adjacency_indices"]["shape"][0] // 2,
+            "num_features": self.num_features,
+            "class_names": self.class_names,
+            "feature_names": self.feature_names,
+            "scaling": self._scaling,
+            "arrays": arrays,
         }
         text = json.dumps(header, indent=1, ensure_ascii=False)
-        (part / HEADER).write_text(text, encoding="utf-8")
-        os.chmod(part, 0o777 & ~_umask())
-        os.rename(part, self.folder)
+        (self._part / HEADER).write_text(text, encoding="utf-8")
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(self._part, 0o777 & ~mask)  # mkdtemp lets nobody else read it
+        os.rename(self._part, self.folder)
 
-    def _standardize(self, part: Path) -> None:
-        """Give each column of dense attributes mean 0 and deviation 1, now that both are known."""
-        if self._scaling != "standard":
-            return
-        path, measured = part / "features.npy", part / _SORTED / "measured.npy"
+    def _standardize(self) -> None:
+        """Scale dense attributes, now that the mean and deviation of all columns are known."""
+        measured = self._part / _TEMPORARY / "measured.npy"
         self._streams.pop("features").close()
-        path.rename(measured)
+        (self._part / "features.npy").rename(measured)
         scaling = Scaling("standard", self._moments.mean, self._moments.std)
         rows = np.load(measured, mmap_mode="r")
         scaled = self._stream("features", np.float32, self.num_features)
         for start in range(0, self.num_nodes, _ROWS_AT_ONCE):
-            block: Any = scaling.apply(rows[start : start + _ROWS_AT_ONCE])
-            scaled.append(block)
+            scaled.append(np.asarray(scaling.apply(rows[start : start + _ROWS_AT_ONCE])))
         for name in ("mean", "std"):
             self._stream(f"features_{name}", np.float64).append(getattr(self._moments, name))
 
-    @staticmethod
-    def _check_ids(ids: Array) -> None:
-        if ids.dtype.kind not in "iuU":
-            raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
-        in_order = np.sort(ids)
-        twice = in_order[1:][in_order[1:] == in_order[:-1]]
-        if len(twice):
-            raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")
+    def _cannot_write(self, error: OSError) -> InputError:
+        return InputError(f"cannot write {self.folder}: {error.strerror}.")
 
 
 def write_store(
@@ -294,13 +295,10 @@ def write_store(
     """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
     if raw.scaled is not None:
         raise InputError("this graph is a store already: copy its folder.")
-    num_features = int(raw.features.shape[1])
-    ids: Array | None = np.asarray(raw.node_ids)
-    if ids is not None and np.array_equal(ids, np.arange(raw.num_nodes)):
-        ids = None
+    ids = None if np.array_equal(raw.node_ids, np.arange(raw.num_nodes)) else raw.node_ids
     writer = GraphStoreWriter(
         folder,
-        num_features,
+        int(raw.features.shape[1]),
         raw.class_names,
         raw.feature_names,
         scale_features=scale_features,
@@ -319,7 +317,46 @@ def write_store(
             writer.set_split(*(raw.given_splits[part] for part in SPLIT_PARTS))
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def write_synthetic(
+    folder: str | Path, options: SyntheticOptions, scale_features: ScaleName | None = None
+) -> None:
+    """Draw a synthetic graph of any size into a store, holding about 40 bytes per node in memory.
+
+    It is not the graph that `synthetic_graph` draws with this seed, because the random numbers are
+    used in another order, and it has slightly fewer edges: pairs drawn twice count once.
+
+    Args:
+        folder: The store; it must not exist.
+        options: Parameters of the model.
+        scale_features: As in `GraphStoreWriter`.
+    """
+    model = BlockModel(options)
+    kinds = ((model.draw_inside, model.num_inside), (model.draw_across, model.num_across))
+    total = options.num_nodes + model.num_inside + model.num_across
+    writer = GraphStoreWriter(
+        folder, options.num_features, model.class_names, scale_features=scale_features
+    )
+    with tqdm(total=total, desc="drawing", disable=None, unit_scale=True) as bar, writer:
+        is_sparse = None
+        for start in range(0, options.num_nodes, _DRAWN_NODES):
+            labels = model.labels[start : start + _DRAWN_NODES]
+            words = model.draw_words(labels)
+            if is_sparse is None:
+                is_sparse = words.nnz / (words.shape[0] * words.shape[1]) < MAX_SPARSE_DENSITY
+            writer.add_nodes(words if is_sparse else words.toarray(), labels)
+            bar.update(len(labels))
+        for draw, count in kinds:
+            for start in range(0, count, _DRAWN_EDGES):
+                sources, targets = draw(min(_DRAWN_EDGES, count - start))
+                writer.add_edges(sources, targets)
+                bar.update(len(sources))
+        bar.set_description("sorting")
+
+
+def _check_ids(ids: Array) -> None:
+    if ids.dtype.kind not in "iuU":
+        raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
+    in_order = np.sort(ids)
+    twice = in_order[1:][in_order[1:] == in_order[:-1]]
+    if len(twice):
+        raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")

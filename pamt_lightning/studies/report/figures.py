@@ -10,6 +10,8 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,12 +77,22 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.3)), (0, (1.2, 1.2)))
 _MARKERS = "s^Dv<>Phdp*X8H"
 
 
-class Drawing(NamedTuple):
+@dataclass(frozen=True)
+class Drawing:
     """A figure with its file name (without ending) and its caption."""
 
     name: str
     caption: str
     figure: Any
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG, text as text, without a date."""
+        file = io.StringIO()
+        with _style():
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            self.figure.savefig(file, format="svg", metadata=nothing)
+        return re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
 
 
 class Span(NamedTuple):
@@ -136,15 +148,6 @@ def draw(analysis: Analysis) -> list[Drawing]:
                 figure = forest(analysis) if sweep is None else lines(analysis, sweep, True)
                 found.append(Drawing(f"differences{ending}", caption, figure))
     return found
-
-
-def svg_text(figure: Any) -> str:
-    """A figure as SVG, text as text, without a date."""
-    file = io.StringIO()
-    with _style():
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(file, format="svg", metadata=nothing)
-    return re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -222,7 +225,7 @@ def dots(analysis: Analysis) -> Any:
     for dataset, axes in zip(study.datasets, panels, strict=True):
         results = [analysis.result(dataset, method) for method in study.methods]
         papers = [
-            (found or (math.nan,))[0] if analysis.beside_paper else math.nan
+            (found or (math.nan,))[0] if analysis.on_test_nodes else math.nan
             for found in (paper_figure(dataset, method) for method in study.methods)
         ]
         any_paper |= not all(map(math.isnan, papers))

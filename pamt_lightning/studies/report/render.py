@@ -19,15 +19,13 @@ from markupsafe import Markup, escape
 
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import plots_available
-from pamt_lightning.studies.analysis import Analysis, Result, analyse
+from pamt_lightning.studies.analysis import METRIC, Analysis, Result, analyse
 from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.paper import paper_figure
-from pamt_lightning.studies.report.figures import draw, svg_text
+from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.tables import (
-    MISSING,
     Entry,
     Section,
-    Table,
     counted,
     overview,
     sections,
@@ -37,7 +35,6 @@ from pamt_lightning.studies.study import Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
 
-_WIDE = 7  # columns; more are printed in landscape format
 # The names of our figures (PNG files are of earlier versions): no other file is ever removed.
 _FIGURE = re.compile(r"(results|differences|(sweep|differences)-.*)\.(svg|png)")
 # What Markdown reads as markup. Not so `PAMT_0`, `[84.50, 85.69]` and `< 0.001`.
@@ -50,14 +47,6 @@ _TABLE_COLUMNS = (
     *("reference", "common_splits", "difference", "difference_low", "difference_high"),
     *("p_value", "p_adjusted", "effect", "verdict"),
 )
-
-
-class DrawnFigure(NamedTuple):
-    """A figure: its file name (without ending), its caption, its SVG text."""
-
-    name: str
-    caption: str
-    svg: str
 
 
 class Finished(NamedTuple):
@@ -74,20 +63,6 @@ class Finished(NamedTuple):
     outcomes: Sequence[Outcome]
     asked: int
     text: str
-
-
-class _Part(NamedTuple):
-    """One section of the page."""
-
-    title: str
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
-    figures: Sequence[DrawnFigure] = ()
-    configurations: Mapping[str, Any] = {}
-
-    @property
-    def is_wide(self) -> bool:
-        return any(len(table.header) > _WIDE for table in self.tables)
 
 
 def write_reports(
@@ -108,9 +83,8 @@ def write_reports(
         environment: Versions and facts about the machine.
     """
     analysis = analyse(study, outcomes)
-    figures = []
+    figures = draw(analysis) if plots_available() else []
     if plots_available():
-        figures = [DrawnFigure(d.name, d.caption, svg_text(d.figure)) for d in draw(analysis)]
         _remove_old_figures(folder, {f"{figure.name}.svg" for figure in figures})
     found = sections(analysis)
     text = markdown_text(study, found, figures)
@@ -184,9 +158,7 @@ def _remove_old_figures(folder: Path, kept: set[str]) -> None:
 # Markdown and HTML
 
 
-def markdown_text(
-    study: Study, found: Sequence[Section], figures: Sequence[DrawnFigure] = ()
-) -> str:
+def markdown_text(study: Study, found: Sequence[Section], figures: Sequence[Drawing] = ()) -> str:
     """All tables of a study as Markdown, with its title, description and figures."""
     template = _templates().get_template("results.md.jinja")
     return template.render(study=study, figures=figures, sections=found).rstrip("\n") + "\n"
@@ -195,33 +167,22 @@ def markdown_text(
 def html_text(
     analysis: Analysis,
     found: Sequence[Section],
-    figures: Sequence[DrawnFigure],
+    figures: Sequence[Drawing],
     configurations: Mapping[str, Any],
     environment: Mapping[str, Any],
 ) -> str:
     """All of a study as one HTML page."""
-    parts = [_Part("Figures", figures=figures)] if figures else []
-    parts += [_Part(section.title, section.tables, section.notes) for section in found]
-    missing = [part.title for part in parts].index(MISSING)
-    if configurations:
-        parts.append(_Part("Configuration", configurations=configurations))
-    if environment:
-        rows = tuple((str(k), (Entry((str(v),)),)) for k, v in environment.items())
-        parts.append(
-            _Part("Environment", [Table("Versions and machine.", ("what", "value"), rows)])
-        )
-    return (
-        _templates()
-        .get_template("report.html.jinja")
-        .render(
-            study=analysis.study,
-            paragraphs=[p for p in re.split(r"\n\s*\n", analysis.study.description) if p.strip()],
-            overview=overview(analysis),
-            num_gaps=sum(bool(result.gap) for result in analysis.results.values()),
-            num_cells=len(analysis.results),
-            parts=parts,
-            missing=missing,
-        )
+    template = _templates().get_template("report.html.jinja")
+    return template.render(
+        study=analysis.study,
+        paragraphs=[p for p in re.split(r"\n\s*\n", analysis.study.description) if p.strip()],
+        overview=overview(analysis),
+        num_gaps=sum(bool(result.gap) for result in analysis.results.values()),
+        num_cells=len(analysis.results),
+        figures=figures,
+        sections=found,
+        configurations=configurations,
+        environment=environment,
     )
 
 
@@ -312,7 +273,7 @@ def table_csv(analysis: Analysis) -> str:
     rows = (
         (
             *_names(result.cell),
-            *(analysis.metric, result.gap),
+            *(METRIC, result.gap),
             *(result.splits_asked, result.runs_asked, result.finished, result.failed),
             *_summary(result),
             *_paper(analysis, result.cell),
@@ -341,8 +302,8 @@ def _summary(result: Result) -> tuple[object, ...]:
 
 
 def _paper(analysis: Analysis, cell: Cell) -> tuple[object, ...]:
-    # The paper's table is not about a swept option or another metric.
-    comparable = analysis.beside_paper and cell.option is None
+    # The paper's table is not about swept options.
+    comparable = analysis.on_test_nodes and cell.option is None
     return (paper_figure(cell.dataset, cell.method) if comparable else None) or ("", "")
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pamt_lightning.studies.analysis import LEVEL, METRIC, Analysis, Result, finite_by_split
+from pamt_lightning.studies.analysis import LEVEL, Analysis, Result, finite_by_split
 from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.paper import SOURCE, paper_figure
 from pamt_lightning.studies.statistics import Comparison, summarize
@@ -18,7 +18,6 @@ from pamt_lightning.studies.study import Study, Sweep
 
 T = TypeVar("T")
 
-MISSING = "Missing runs"
 NONE = "–"
 VERDICTS = {
     "better": "better",
@@ -115,7 +114,7 @@ def sections(analysis: Analysis) -> list[Section]:
         Section("Edges between classes", edges, _edge_notes(edges)),
         Section("Chosen inference", choice_tables(analysis)),
         Section("Time", (cost_table(analysis),)),
-        Section(MISSING, (missing_table(analysis),)),
+        Section("Missing runs", (missing_table(analysis),)),
     ]
     return [section for section in found if section.tables]
 
@@ -140,7 +139,7 @@ def overview(analysis: Analysis) -> list[tuple[str, str]]:
         ("options", ", ".join(f"{k} = {value_text(v)}" for k, v in study.options.items())),
         ("numbered by split", ", ".join(study.split_options)),
         ("runs", f"{finished:,} finished, {sum(r.failed for r in results):,} failed, of {asked:,}"),
-        ("paper's results", SOURCE if analysis.beside_paper and not study.sweeps else ""),
+        ("paper's results", SOURCE if analysis.on_test_nodes and not study.sweeps else ""),
     ]
     return [(name, text) for name, text in facts if text]
 
@@ -152,7 +151,7 @@ def results_table(analysis: Analysis) -> Table:
     """Methods × data sets: mean, deviation, interval, the paper's mean, and what is missing."""
     study = analysis.study
     pairs = [(dataset, method) for dataset in study.datasets for method in study.methods]
-    papers = analysis.beside_paper and any(paper_figure(*pair) for pair in pairs)
+    papers = analysis.on_test_nodes and any(paper_figure(*pair) for pair in pairs)
     paper = "; in round brackets the paper's mean, on its own random splits" if papers else ""
     return _by_method(
         f"{metric_label(analysis)}, mean ± standard deviation over {_design(study)}; "
@@ -290,17 +289,15 @@ def missing_table(analysis: Analysis) -> Table:
             whys = [f"{count} × {' '.join(error.split())}" for error, count in result.errors]
             fields = (Entry((cell.dataset,)), Entry(note=result.gap), Entry(("; ".join(whys),)))
             rows.append((_row_name(analysis, cell), fields))
-    notes = []
-    if foreign := analysis.num_foreign:
-        notes.append(f"Runs that count for no cell of the study, in runs.csv only: {foreign}.")
+    notes: tuple[str, ...] = ()
     if others := sum(result.other_version for result in analysis.results.values()):
-        notes.append(f"Runs computed under another results version: {others}.")
+        notes = (f"Runs computed under another results version: {others}.",)
     caption = "Cells with other runs than the study asks for."
     return Table(
         caption if rows else "None: all runs of the study are complete.",
         ("method", "data set", "missing", "why"),
         tuple(rows),
-        tuple(notes),
+        notes,
     )
 
 
@@ -486,8 +483,6 @@ def _edge_notes(tables: Sequence[Table]) -> tuple[str, ...]:
 
 def metric_label(analysis: Analysis) -> str:
     """The metric as it is written above a table and on an axis."""
-    if analysis.metric != METRIC:
-        return f"{analysis.metric} in %"
     return "Test accuracy in %" if analysis.on_test_nodes else "Accuracy on held-out nodes in %"
 
 

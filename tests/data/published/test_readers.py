@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data import transfer
+from pamt_lightning.data.published import transfer
 from pamt_lightning.data.published.download import locate
 from pamt_lightning.data.published.readers import read_dataset, read_ppnp_npz
 from pamt_lightning.data.published.registry import DATASETS, DatasetSpec
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import DatasetIntegrityError
-from tests.data.toy import located
+from tests.data.published.toy import located
 
 # Nodes 0-1-2 are a path, stored one-way, twice, with a weight and a self-loop; 3-4 a smaller part.
 TOY = DatasetSpec("toy", (), "a toy", 3, 2, 4, 5, 2, num_known=2)

@@ -15,7 +15,7 @@ import pytest
 
 from pamt_lightning.cli import datasets as datasets_command
 from pamt_lightning.cli.datasets import run
-from pamt_lightning.data import registry
+from pamt_lightning.data.published import registry
 from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
 

@@ -18,7 +18,7 @@ from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import DatasetIntegrityError
-from tests.data.toy import located
+from tests.data.published.toy import located
 
 
 def python2_pickle(obj: Any) -> bytes:

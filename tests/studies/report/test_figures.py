@@ -4,7 +4,6 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,15 +13,26 @@ import pytest
 
 from pamt_lightning.errors import InputError
 from pamt_lightning.studies.analysis import analyse
-from pamt_lightning.studies.outcome import Cell
+from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.report import figures
-from pamt_lightning.studies.report.figures import draw, png_bytes, svg_text, write_figures
-from pamt_lightning.studies.report.panels import EMPHASIS, GREEN, GREY, dots, forest
-from pamt_lightning.studies.report.sweep_panels import lines, spread
+from pamt_lightning.studies.report.figures import (
+    EMPHASIS,
+    GREEN,
+    GREY,
+    Drawing,
+    dots,
+    forest,
+    lines,
+    spread,
+)
 from pamt_lightning.studies.study import Study, Sweep
 from tests.studies.made_up import SPLITS, STUDY, SWEEP, accuracy, failed, outcomes, without
 
 MANY = tuple(f"method {number}" for number in range(14))
+
+
+def draw(study: Study, runs: list[Outcome] | None = None) -> list[Drawing]:
+    return figures.draw(analyse(study, outcomes(study) if runs is None else runs))
 
 
 def panel(figure: Any, dataset: str) -> Any:
@@ -39,29 +49,26 @@ def marked(axes: Any, row: int) -> list[tuple[float, str, str, bool]]:
     ]
 
 
-def words(figure: Any) -> list[str]:
-    root = ElementTree.fromstring(svg_text(figure))
+def words(drawing: Drawing) -> list[str]:
+    root = ElementTree.fromstring(drawing.svg)
     return ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def pixels(png: bytes) -> Any:
-    from matplotlib.image import imread
-
-    return imread(io.BytesIO(png))[..., :3]
-
-
 def check(figure: Any) -> None:
-    image = pixels(png_bytes(figure, dpi=60))
+    file = io.BytesIO()
+    figure.savefig(file, format="rgba", dpi=60)
+    width = round(60 * figure.get_figwidth())
+    image = np.frombuffer(file.getvalue(), dtype=np.uint8).reshape(-1, width, 4)[..., :3]
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 20  # not blank
     for edge in (image[0], image[-1], image[:, 0], image[:, -1]):
-        assert (edge == 1).all()  # nothing is cut off
+        assert (edge == 255).all()  # nothing is cut off
 
 
 # Which figures there are
 
 
 def test_a_study_without_sweeps_has_means_and_differences() -> None:
-    drawings = draw(STUDY, outcomes(STUDY))
+    drawings = draw(STUDY)
     assert [drawing.name for drawing in drawings] == ["results", "differences"]
     assert drawings[0].caption.startswith("Test accuracy in %: means with 95 % bootstrap intervals")
     assert drawings[1].caption.startswith("Test accuracy minus that of PAMT on the same splits")
@@ -69,17 +76,15 @@ def test_a_study_without_sweeps_has_means_and_differences() -> None:
         check(drawing.figure)
 
 
-def test_a_method_that_is_compared_with_its_own_configured_value_has_no_figure_of_differences() -> (
-    None
-):
+def test_one_method_compared_with_its_configured_value_has_no_figure_of_differences() -> None:
     sweep = Sweep("model.num_steps", (6, 8), "K", reference=8)
     study = replace(SWEEP, methods=("PAMT",), sweeps=(sweep,))
-    assert [drawing.name for drawing in draw(study, outcomes(study))] == ["sweep-model-num_steps"]
+    assert [drawing.name for drawing in draw(study)] == ["sweep-model-num_steps"]
 
 
 def test_a_study_with_sweeps_has_both_for_each_sweep() -> None:
     study = replace(SWEEP, sweeps=(*SWEEP.sweeps, Sweep("model.num_steps", (6, 8), "K")))
-    drawings = draw(study, outcomes(study))
+    drawings = draw(study)
     assert [drawing.name for drawing in drawings] == [
         "sweep-data-structure_noise",
         "differences-data-structure_noise",
@@ -94,19 +99,17 @@ def test_what_has_nothing_to_show_is_left_out() -> None:
     assert draw(STUDY, []) == []
     assert draw(SWEEP, []) == []
     alone = replace(SWEEP, methods=("PAMT",))
-    assert [drawing.name for drawing in draw(alone, outcomes(alone))] == [
-        "sweep-data-structure_noise"
-    ]
+    assert [drawing.name for drawing in draw(alone)] == ["sweep-data-structure_noise"]
 
 
-def test_missing_matplotlib_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "plots_available", lambda: False)
     with pytest.raises(InputError, match=r"pip install 'pamt-lightning\[plots\]'"):
-        draw(STUDY, outcomes(STUDY))
+        draw(STUDY)
 
 
 def test_nothing_heavy_is_loaded() -> None:
-    code = "import sys, pamt_lightning.studies.report.figures; print(*sys.modules)"
+    code = "import sys, pamt_lightning.studies.report.render; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
@@ -115,41 +118,21 @@ def test_nothing_heavy_is_loaded() -> None:
     assert not loaded & {"torch", "pytorch_lightning", "lightning", "matplotlib"}
 
 
-# Files
-
-
-def test_each_figure_is_written_as_png_and_svg(tmp_path: Path) -> None:
-    written = write_figures(tmp_path / "new", STUDY, outcomes(STUDY))
-    names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["differences.png", "differences.svg", "results.png", "results.svg"]
-    drawn = [drawing[:2] for drawing in draw(STUDY, outcomes(STUDY))]
-    assert [figure[:2] for figure in written] == drawn
-    for name, _, svg in written:
-        assert (tmp_path / f"new/{name}.svg").read_text(encoding="utf-8") == svg
-    assert pixels((tmp_path / "new/results.png").read_bytes()).shape[1] == 2160  # 7.2 in, 300 dpi
-
-
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot write"):
-        write_figures(tmp_path / "file", STUDY, outcomes(STUDY))
+# SVG
 
 
 @pytest.mark.parametrize("study", [STUDY, SWEEP], ids=["dots", "lines"])
 def test_the_same_runs_give_the_same_bytes(study: Study) -> None:
-    first, again = (draw(study, outcomes(study)) for _ in range(2))
-    for one, two in zip(first, again, strict=True):
-        assert svg_text(one.figure) == svg_text(two.figure)
-        assert png_bytes(one.figure, 60) == png_bytes(two.figure, 60)
-    assert "<dc:date>" not in svg_text(first[0].figure)
-    assert mpl.__version__ not in svg_text(first[0].figure)
-    assert mpl.__version__.encode() not in png_bytes(first[0].figure, 60)
+    first, again = draw(study), draw(study)
+    assert [drawing.svg for drawing in first] == [drawing.svg for drawing in again]
+    assert "<dc:date>" not in first[0].svg
+    assert mpl.__version__ not in first[0].svg
 
 
 def test_the_users_own_settings_neither_count_nor_change() -> None:
-    plain = svg_text(draw(STUDY, outcomes(STUDY))[0].figure)
+    plain = draw(STUDY)[0].svg
     with mpl.rc_context({"font.size": 20, "axes.facecolor": "black"}):
-        assert svg_text(draw(STUDY, outcomes(STUDY))[0].figure) == plain
+        assert draw(STUDY)[0].svg == plain
         assert mpl.rcParams["font.size"] == 20
         assert mpl.rcParams["axes.facecolor"] == "black"
 
@@ -160,8 +143,8 @@ def test_text_is_text_and_never_a_formula_or_markup() -> None:
         replace(STUDY, methods=(*names, "PAMT")),
         replace(SWEEP, methods=(*names, "PAMT")),
     ):
-        for drawing in draw(study, outcomes(study)):
-            assert set(names) <= set(words(drawing.figure))
+        for drawing in draw(study):
+            assert set(names) <= set(words(drawing))
             check(drawing.figure)
 
 
@@ -191,7 +174,7 @@ def test_the_legend_names_only_what_is_there() -> None:
         figure = dots(analyse(study, outcomes(study)))
         return [text.get_text() for text in figure.legends[0].get_texts()]
 
-    paper = "the paper's mean, on splits of its own"
+    paper = "the paper's mean, on its own splits"
     assert legend(STUDY) == ["mean and 95 % interval", "PAMT", paper]
     assert legend(replace(STUDY, datasets=("mine",), methods=("GCN",))) == [
         "mean and 95 % interval"
@@ -223,7 +206,7 @@ def test_two_arrows_in_one_row_are_one() -> None:
     assert [mark[1::2] for mark in marked(axes, 15)] == [("<", False), ("o", True)]
 
 
-def test_what_is_missing_is_said_in_its_row() -> None:
+def test_what_is_missing_is_written_into_its_row() -> None:
     runs = [failed(r, "x") if r.cell.method == "GCN" else r for r in outcomes(STUDY)]
     runs = without(runs, "citeseer", "PTS")
     for draw_panels in (dots, forest):
@@ -236,8 +219,8 @@ def test_a_long_name_leaves_room_for_the_figure() -> None:
     long = "configs/of/mine/a_method_with_a_long_name.yaml"
     for base in (STUDY, SWEEP):
         study = replace(base, methods=(long, "PAMT"))
-        for drawing in draw(study, outcomes(study)):
-            assert f"…{long[-21:]}" in words(drawing.figure)
+        for drawing in draw(study):
+            assert f"…{long[-21:]}" in words(drawing)
             check(drawing.figure)
 
 
@@ -339,7 +322,7 @@ def test_values_of_all_kinds_have_their_place(values: tuple[Any, ...], ticks: li
 
 def test_a_single_split_can_be_drawn() -> None:
     for study in (replace(STUDY, splits=SPLITS[:1]), replace(SWEEP, splits=SPLITS[:1])):
-        (drawing,) = draw(study, outcomes(study))
+        (drawing,) = draw(study)
         check(drawing.figure)
 
 
@@ -361,10 +344,10 @@ def test_names_are_moved_apart(wanted: list[float], gap: float, places: list[flo
 
 
 @pytest.mark.parametrize("study", [STUDY, SWEEP], ids=["plain", "sweep"])
-def test_captions_say_if_means_are_of_different_splits(study: Study) -> None:
-    told = "Not all splits are run everywhere: means are of 5 to 8."
+def test_captions_note_that_means_are_over_different_splits(study: Study) -> None:
+    note = "means are over 5 to 8 splits."
     runs = outcomes(study)
-    assert not any(told in drawing.caption for drawing in draw(study, runs))
+    assert not any(note in drawing.caption for drawing in draw(study, runs))
     first = runs[0].cell
     fewer = [run for run in runs if run.cell != first or run.split_seed in SPLITS[:5]]
-    assert all(told in drawing.caption for drawing in draw(study, fewer))
+    assert all(note in drawing.caption for drawing in draw(study, fewer))

@@ -12,12 +12,17 @@ FIRST = {"toy.npz": b"the preferred file " * 5000}
 SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}
 
 
-def variant(content: dict[str, bytes], url: str, wheel: WheelSource | None = None) -> Variant:
+def variant(
+    content: dict[str, bytes],
+    url: str = "url",
+    wheel: WheelSource | None = None,
+    reader: str = "ppnp_npz",
+) -> Variant:
     files = (
         RemoteFile(name, hashlib.sha256(data).hexdigest(), len(data), f"{url}/{name}")
         for name, data in content.items()
     )
-    return Variant("ppnp_npz", tuple(files), wheel)
+    return Variant(reader, tuple(files), wheel)
 
 
 def toy(url: str = "http://127.0.0.1:9", wheel: WheelSource | None = None) -> DatasetSpec:
@@ -36,15 +41,6 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {".lock"}
 
 
-def located(folder: Path, reader: str, content: dict[str, bytes]) -> Located:
-    """Write files to a folder, and pretend that they were published with just these bytes."""
-    files = []
-    for filename, data in content.items():
-        (folder / filename).write_bytes(data)
-        files.append(RemoteFile(filename, hashlib.sha256(data).hexdigest(), len(data), "url"))
-    return Located(
-        variant=Variant(reader, tuple(files)),
-        paths={file.filename: folder / file.filename for file in files},
-        hashes={file.filename: file.sha256 for file in files},
-        source="test",
-    )
+def located(reader: str, content: dict[str, bytes]) -> Located:
+    """Files as if they had been published with these bytes, found and checked."""
+    return Located(variant(content, reader=reader), {}, content, "test")

@@ -1,0 +1,192 @@
+"""GraphBatch: the data that every step receives."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.functional import normalize_adjacency, trust_edges
+from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.columns import take_rows_by_column
+from pamt_lightning.kernels.features import (
+    Features,
+    SparseFeatures,
+    as_features,
+    is_sparse_enough,
+)
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.sharding import RowShare
+
+
+# Not a dataclass: Lightning would take one apart to move it to the device.
+class GraphBatch:
+    """A graph as a step uses it: attributes, Â, labels and split on the device.
+
+    Args:
+        graph: Labels, split and class names, on the device.
+        x: Attributes of the nodes of this process. If networks receive them in pieces
+            (``batch_size``), they may be on another device, or still on disk.
+        adj_norm: Â.
+        batch_size: Number of nodes that a network receives at once; None for all.
+
+    Attributes:
+        nodes: The nodes of a training step, ascending, over all processes; None for all nodes.
+    """
+
+    def __init__(
+        self, graph: Graph, x: Features, adj_norm: SparseOperator, batch_size: int | None = None
+    ) -> None:
+        self.graph, self.x, self.adj_norm, self.batch_size = graph, x, adj_norm, batch_size
+        self.nodes: Tensor | None = None
+        self._own: Tensor | slice = adj_norm.rows.local
+        self._whole = self
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Graph,
+        dtype: torch.dtype = torch.float32,
+        batch_size: int | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> GraphBatch:
+        """Normalise the adjacency and take over the attributes, those of this process only."""
+        rows = RowShare.of(graph.num_nodes, rank, world_size)
+        adj_norm = normalize_adjacency(SparseOperator.from_csr(graph.adjacency, dtype, rows))
+        x = _features(graph, dtype, rows.local)
+        # The density is that of the whole graph, so that all processes decide alike.
+        if batch_size is None and isinstance(x, SparseFeatures):
+            stored = len(graph.x.values())
+            if not is_sparse_enough(stored, graph.num_nodes, graph.num_features):
+                x = x.to_dense()
+        return cls(graph, x, adj_norm, batch_size)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return self.graph.num_nodes
+
+    @property
+    def rows(self) -> RowShare:
+        """The nodes of this process."""
+        return self.adj_norm.rows
+
+    @property
+    def device(self) -> torch.device:
+        """Where networks receive their input."""
+        return self.adj_norm.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating type of everything computed from the graph."""
+        return self.adj_norm.dtype
+
+    @property
+    def train_index(self) -> Tensor:
+        """The training nodes; an error if the graph has none."""
+        return self._require(self.graph.train_index, "training")
+
+    @property
+    def val_index(self) -> Tensor:
+        """The validation nodes; an error if the graph has none."""
+        return self._require(self.graph.val_index, "validation")
+
+    @property
+    def train_y(self) -> Tensor:
+        """Classes of the training nodes."""
+        return self.graph.y[self.train_index]
+
+    @property
+    def train_x(self) -> Features:
+        """Attributes of the training nodes, in every process."""
+        return self._whole._train_x
+
+    @property
+    def trusted_adj(self) -> SparseOperator:
+        """Â with each edge weighted by how reliable it looks from the attributes of its ends."""
+        return self._whole._trusted_adj
+
+    @cached_property
+    def _train_x(self) -> Features:
+        index = self.train_index.to(self.graph.x.device)
+        return _features(self.graph, self.dtype, index).to(self.device)
+
+    @cached_property
+    def _trusted_adj(self) -> SparseOperator:
+        # A generator of its own: all runs and predictions trust the edges of a graph alike.
+        generator = torch.Generator().manual_seed(0)
+        where = self.graph.x.device  # the attributes may not be on the device
+        with torch.no_grad():
+            return trust_edges(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
+
+    def outputs(self, network: Callable[[Features], Tensor]) -> Tensor:
+        """The output of a network for every node, computed for ``batch_size`` nodes at a time.
+
+        Args:
+            network: Maps attributes to one row for each node, independently of other nodes.
+
+        Returns:
+            Shape ``[N, C]``, in every process.
+        """
+        x = self._whole.x
+        count, size = x.shape[0], self.batch_size
+        if size is None or size >= count:
+            return self.rows.gather(network(x.to(self.device)))
+        found: Tensor | None = None
+        for start in range(0, count, size):
+            part = network(x.take_rows(slice(start, start + size)).to(self.device))
+            if found is None:
+                found = part.new_empty(count, part.shape[1])
+            found[start : start + size] = part
+        assert found is not None
+        return self.rows.gather(found)
+
+    def at(self, nodes: Tensor) -> GraphBatch:
+        """The batch of a training step on some nodes, given in ascending order.
+
+        Its ``x`` holds those of the nodes that belong to this process.
+        """
+        own, before = self.rows.local_rows(nodes)
+        x = self._whole.x.take_rows((own - self.rows.first).to(self.graph.x.device))
+        if before:
+            # Dropout must draw what one process would draw for these nodes.
+            entries = 0
+            if self.graph.x.layout == torch.sparse_csr:
+                counts = self.graph.x.crow_indices().diff()
+                entries = int(counts[nodes[:before].to(counts.device)].sum())
+            x = x.starting_at(before, entries)
+        batch = copy.copy(self)
+        batch.x, batch.nodes, batch._own = x.to(self.device), nodes, own
+        return batch
+
+    def rows_of(self, matrix: Tensor) -> Tensor:
+        """The rows of a matrix ``[N, C]`` that belong to ``x``."""
+        if isinstance(self._own, slice):
+            return matrix[self._own]
+        return take_rows_by_column(matrix, self._own)
+
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The same batch on ``device``; itself if it is there already."""
+        device = torch.device(device)
+        if device == self.device:
+            return self
+        if self.nodes is not None:
+            return self._whole.to(device).at(self.nodes.to(device))
+        whole = self.batch_size is None
+        x = self.x.to(device) if whole else self.x
+        graph = self.graph.to(device, attributes=whole)
+        return GraphBatch(graph, x, self.adj_norm.to(device), self.batch_size)
+
+    def _require(self, index: Tensor | None, name: str) -> Tensor:
+        if index is None or len(index) == 0:
+            raise InputError(f"The graph has no {name} nodes: give it a split first.")
+        return index
+
+
+def _features(graph: Graph, dtype: torch.dtype, nodes: Tensor | slice) -> Features:
+    return as_features(graph.x).take_rows(nodes).as_type(dtype)

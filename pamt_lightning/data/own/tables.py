@@ -1,0 +1,285 @@
+"""A graph from a folder with ``edges.csv`` and ``nodes.csv``.
+
+``nodes.csv`` has one row per node and these columns, in any order:
+
+* ``id``: any text, kept as written; no two nodes share one.
+* ``label`` (optional): the class, any text; an empty cell, and only that, means unknown.
+* every other column: a numeric feature.
+
+``edges.csv`` has one row per edge and exactly the columns ``source`` and ``target``, which hold ids
+of ``nodes.csv``. Direction, repeated edges and self-loops do not matter. Other columns are refused,
+because edge weights would silently be ignored.
+
+Both files have a header, are UTF-8, and separate cells by comma, semicolon or tab. Classes are
+numbered in the order of their names: by number if all names are integers, else alphabetically.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from pamt_lightning.data.raw import (
+    MAX_SPARSE_DENSITY,
+    Features,
+    RawGraph,
+    fits_float32,
+    pack_features,
+    simple_graph,
+    sort_class_names,
+)
+from pamt_lightning.errors import InputError
+
+EDGES_FILE = "edges.csv"
+NODES_FILE = "nodes.csv"
+
+_ID, _LABEL = "id", "label"
+_DELIMITERS = (",", ";", "\t")
+_CELLS_PER_CHUNK = 1 << 18  # about 20 MB of Python strings
+
+
+def read_csv_folder(folder: Path) -> RawGraph:
+    """Read the graph in ``folder``; the caller adds the hashes of the files.
+
+    Raises:
+        InputError: A file has a defect; the message names the file and the line.
+    """
+    table = CsvTable(folder / NODES_FILE, required=[_ID])
+    id_column = table.columns.index(_ID)
+    label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
+    feature_columns = [i for i in range(len(table.columns)) if i not in (id_column, label_column)]
+    if not feature_columns:
+        raise table.error(
+            1,
+            f"there is no feature column beside {', '.join(table.columns)}. Add at least one "
+            "column with a number per node.",
+        )
+    line_of: dict[str, int] = {}  # id -> line; a dict keeps the order of the file
+    label_codes: list[int] = []
+    code_of = {"": 0}  # label -> code, in order of appearance
+    blocks: list[Features] = []
+    for chunk in table.chunks():
+        for line, row in chunk:
+            node_id = row[id_column]
+            if not node_id.strip():
+                raise table.error(line, f"the `{_ID}` is empty. Give every node an id.")
+            if line_of.setdefault(node_id, line) != line:
+                raise table.error(
+                    line,
+                    f"the `{_ID}` {node_id!r} is used on line {line_of[node_id]} already. Each "
+                    "node has one row and an id of its own.",
+                )
+            label = "" if label_column is None else row[label_column].strip()
+            label_codes.append(code_of.setdefault(label, len(code_of)))
+        blocks.append(pack_features(_parse_features(table, chunk, feature_columns)))
+    if not line_of:
+        raise table.error(2, "there is no row below the header. Add one row per node.")
+    class_names = sort_class_names(name for name in code_of if name)
+    number_of = {"": -1} | {name: i for i, name in enumerate(class_names)}
+    numbers = np.array([number_of[label] for label in code_of], dtype=np.int64)
+    position = {node_id: i for i, node_id in enumerate(line_of)}
+    return RawGraph(
+        adjacency=_read_adjacency(folder / EDGES_FILE, position),
+        features=_stack(blocks),
+        labels=numbers[label_codes],
+        node_ids=np.array(list(position)),
+        class_names=class_names,
+        feature_names=tuple(table.columns[column] for column in feature_columns),
+    )
+
+
+class CsvTable:
+    """A CSV file with a header, in UTF-8 with or without byte order mark.
+
+    Cells are separated by a comma, semicolon or tab, whichever the header uses, and may be quoted
+    with ``"``. Blank lines are skipped. The file is read with the csv module, because
+    `pandas.read_csv` fills up short rows silently and cannot report the line of a bad cell.
+
+    Attributes:
+        path: The file.
+        columns: Names in the header, without surrounding spaces.
+
+    Args:
+        path: The file.
+        required: Columns that must be there.
+    """
+
+    def __init__(self, path: Path, required: Sequence[str]) -> None:
+        self.path = path
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                first_line = file.readline()
+        except UnicodeDecodeError:
+            raise self._not_utf8() from None
+        headers = {}
+        for delimiter in _DELIMITERS:
+            names = next(csv.reader([first_line], delimiter=delimiter), [])
+            headers[delimiter] = [name.strip() for name in names]
+        if not any(headers[","]):
+            raise self.error(1, "the file is empty or does not start with a header.")
+        # The separator that finds most required names, then most columns.
+        self._delimiter = max(
+            _DELIMITERS, key=lambda d: (len({*required} & {*headers[d]}), len(headers[d]))
+        )
+        self.columns = headers[self._delimiter]
+        for name in required:
+            if name not in self.columns:
+                found = ", ".join(self.columns)
+                raise self.error(
+                    1, f"the header has no column `{name}` (it has: {found}). Add or rename it."
+                )
+        for number, name in enumerate(self.columns, start=1):
+            if not name:
+                raise self.error(
+                    1,
+                    f"column {number} of the header has no name. Name it or remove it "
+                    "(pandas writes such a column unless to_csv is called with index=False).",
+                )
+            if self.columns.count(name) > 1:
+                raise self.error(1, f"the header has the column `{name}` twice. Keep one.")
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row below the header with the line on which it starts."""
+        width = len(self.columns)
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            # Strict: a quote that is never closed is an error and not a cell with half the file.
+            reader = csv.reader(file, delimiter=self._delimiter, strict=True)
+            line = 1
+            try:
+                for row in reader:
+                    if row and len(row) != width:
+                        raise self.error(
+                            line,
+                            f"the row has {len(row)} cells, but the header has {width} columns. "
+                            'Put a text that contains the separator in double quotes ("...").',
+                        )
+                    if row and line > 1:
+                        yield line, row
+                    line = reader.line_num + 1
+            except UnicodeDecodeError:
+                raise self._not_utf8() from None
+            except csv.Error as error:
+                raise self.error(
+                    line,
+                    f"the row cannot be split into cells ({error}). Look for a double quote that "
+                    'is not closed; inside a quoted text write it twice ("").',
+                ) from None
+
+    def chunks(self) -> Iterator[list[tuple[int, list[str]]]]:
+        """The same rows in lists of limited size."""
+        rows = self.rows()
+        while chunk := list(islice(rows, max(1, _CELLS_PER_CHUNK // len(self.columns)))):
+            yield chunk
+
+    def error(self, line: int, message: str) -> InputError:
+        """An error about one line of the file."""
+        return InputError(f"{self.path}, line {line}: {message}")
+
+    def _not_utf8(self) -> InputError:
+        data = self.path.read_bytes()
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+        return self.error(line, "this is not UTF-8 text. Save the file with encoding UTF-8.")
+
+
+def _parse_features(
+    table: CsvTable, chunk: Sequence[tuple[int, list[str]]], columns: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """The features of some rows as finite numbers."""
+    cells = [row[column] for _, row in chunk for column in columns]
+    try:
+        values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        # Python reads "1_2" as 12; in a data file this is a text.
+        is_clean = "_" not in "".join(cells) and bool(fits_float32(values).all())
+    except ValueError:
+        is_clean = False
+    if not is_clean:
+        bad, reason = next((i, why) for i, cell in enumerate(cells) if (why := _defect(cell)))
+        row, column = divmod(bad, len(columns))
+        raise table.error(chunk[row][0], f"column `{table.columns[columns[column]]}` {reason}")
+    return values.reshape(len(chunk), len(columns))
+
+
+def _defect(cell: str) -> str:
+    """What is wrong with the text of a number, or nothing."""
+    if not cell.strip():
+        return "is empty, but each feature must be a number. Fill it, for instance with 0."
+    try:
+        value = float("text" if "_" in cell else cell)
+    except ValueError:
+        return (
+            f"holds {cell!r}, but each feature must be a number with a decimal point. Turn texts "
+            "into numbers (for instance one 0/1 column per text), or remove the column."
+        )
+    if not fits_float32(np.array(value)):
+        return (
+            f"holds {cell!r}, but each feature must be finite and at most 3.4e38 in size. "
+            "Replace it, for instance by 0."
+        )
+    return ""
+
+
+def _stack(blocks: Sequence[Features]) -> Features:
+    """Join blocks of rows, sparse if few entries of the whole differ from zero."""
+    sizes = (block.shape[0] * block.shape[1] for block in blocks)
+    stored = (block.nnz if sp.issparse(block) else np.count_nonzero(block) for block in blocks)
+    if sum(stored) < MAX_SPARSE_DENSITY * sum(sizes):
+        return sp.csr_array(sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
+    return np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
+
+
+def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
+    table = CsvTable(path, required=["source", "target"])
+    extra = [name for name in table.columns if name not in ("source", "target")]
+    if extra:
+        raise table.error(
+            1,
+            f"only the columns `source` and `target` are allowed, but there is also "
+            f"{', '.join(f'`{name}`' for name in extra)}. The graph is unweighted: remove what is "
+            "not an id, and leave out edges that should not count.",
+        )
+    blocks = [np.empty(0, dtype=np.int64)]
+    try:
+        for chunk in table.chunks():
+            # Which column is the source does not matter: the graph is undirected.
+            ends = map(position.__getitem__, chain.from_iterable(row for _, row in chunk))
+            blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(chunk)))
+    except KeyError:
+        raise _unknown_id(table, position) from None
+    edges = np.concatenate(blocks).reshape(-1, 2)
+    if len(edges) == 0:
+        raise table.error(2, "there are no edges below the header. Add one row per edge.")
+    ones = np.ones(len(edges), dtype=np.float32)
+    shape = (len(position), len(position))
+    adjacency = simple_graph(sp.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=shape))
+    if adjacency.nnz == 0:
+        raise table.error(
+            2, f"there are no edges between two nodes: all {len(edges)} rows are self-loops."
+        )
+    return adjacency
+
+
+def _unknown_id(table: CsvTable, position: dict[str, int]) -> InputError:
+    unknown = [
+        (line, column, node_id)
+        for line, row in table.rows()
+        for column, node_id in zip(table.columns, row, strict=True)
+        if node_id not in position
+    ]
+    line, column, node_id = unknown[0]
+    fix = "Add the node there, or remove the edge."
+    if node_id.strip() in position:
+        fix = "Without the spaces around it the id is known: remove them."
+    return table.error(
+        line,
+        f"the {column} {node_id!r} is not an `{_ID}` in {NODES_FILE}. {fix} "
+        f"({len(unknown)} cell(s) of this file name no node.)",
+    )

@@ -1,0 +1,310 @@
+"""The format of a graph store: a folder of plain ``.npy`` arrays that are mapped, not read.
+
+===========================  =======================================================================
+file                         content
+===========================  =======================================================================
+``graph.json``               the header: format, version, sizes, names, and of each array its type,
+                             shape and the SHA-256 of its bytes
+``adjacency_indptr.npy``     ``[n + 1]`` and ``[2m]``, CSR of the undirected graph: both directions
+``adjacency_indices.npy``    of each edge, rows sorted, no duplicates, no self-loops
+``labels.npy``               ``[n]`` int32, -1 where the class is unknown
+``features.npy``             ``[n, d]`` float32, scaled as the header says; or, if they are sparse,
+``features_indptr.npy``, …   CSR: ``features_indptr``, ``features_indices``, ``features_data``
+``features_mean.npy``, …     for ``standard`` scaling, with ``features_std``: mean and deviation of
+                             the columns before scaling, ``[d]`` float64
+``node_ids.npy``             optional, ``[n]`` integers or texts; else 0, 1, …
+``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
+===========================  =======================================================================
+
+`GraphStoreWriter` writes a store block by block. Opening one checks the header, the shapes and the
+split; `GraphStore.verify` checks every byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.scaling import Scaling
+from pamt_lightning.errors import InputError
+
+HEADER = "graph.json"
+FORMAT, VERSION = "pamt-graph", 1
+SPLIT_PARTS = ("train", "val", "test")
+_SPLIT = tuple(f"{part}_index" for part in SPLIT_PARTS)
+_SPARSE = ("features_indptr", "features_indices", "features_data")
+_MOMENTS = ("features_mean", "features_std")
+_HASH_BYTES = 1 << 24  # hashed at once
+
+Array = npt.NDArray[Any]
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a graph store, complete or not."""
+    return (path / HEADER).is_file()
+
+
+@dataclass(frozen=True)
+class GraphStore:
+    """An open graph store.
+
+    Attributes:
+        folder: Where it is.
+        header: The content of ``graph.json``.
+        arrays: The arrays by name, mapped copy-on-write: changes never reach the disk.
+    """
+
+    folder: Path
+    header: Mapping[str, Any]
+    arrays: Mapping[str, Array]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> GraphStore:
+        """Open a store: read its header and map its arrays.
+
+        Raises:
+            InputError: The header cannot be read or is of another version; an array is missing, or
+                has another type or shape than the header says; or a split is not of node positions.
+        """
+        folder = Path(folder)
+        header = _read_header(folder / HEADER)
+        arrays = {name: _mapped(folder, name, facts) for name, facts in header["arrays"].items()}
+        store = cls(folder, header, arrays)
+        store._check_arrays()
+        store._check_split()
+        return store
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes n."""
+        return int(self.header["num_nodes"])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges m."""
+        return int(self.header["num_edges"])
+
+    @property
+    def num_features(self) -> int:
+        """Number of attributes d."""
+        return int(self.header["num_features"])
+
+    @property
+    def features(self) -> sp.csr_array | Array:
+        """The attributes ``[n, d]``, mapped: dense, or a CSR matrix of mapped arrays."""
+        if "features" in self.arrays:
+            return self.arrays["features"]
+        indptr, indices, data = (self.arrays[name] for name in _SPARSE)
+        if len(indices) < np.iinfo(np.int32).max:
+            # With two index types SciPy would convert the indices, in memory.
+            indptr = indptr.astype(indices.dtype)
+        return sp.csr_array((data, indices, indptr), shape=(self.num_nodes, self.num_features))
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """The adjacency ``[n, n]``; its ones are made here, as they are not stored."""
+        indptr, indices = self.arrays["adjacency_indptr"], self.arrays["adjacency_indices"]
+        rising = indptr[0] == 0 and bool((indptr[1:] >= indptr[:-1]).all())
+        inside = indices.min(initial=0) >= 0 and indices.max(initial=-1) < self.num_nodes
+        for name, good in (("adjacency_indptr", rising), ("adjacency_indices", inside)):
+            if not good:
+                raise InputError(
+                    f"{self.folder / name}.npy is damaged: an entry is not a node of the graph. "
+                    "Copy or convert the graph again."
+                )
+        ones = np.ones(len(indices), dtype=np.float32)
+        return sp.csr_array((ones, indices, indptr), shape=(self.num_nodes, self.num_nodes))
+
+    def raw(self) -> RawGraph:
+        """The graph, its attributes still on disk."""
+        arrays, facts = self.arrays, self.header["arrays"]
+        moments = (np.array(arrays[name]) if name in arrays else None for name in _MOMENTS)
+        ids = arrays.get("node_ids")
+        return RawGraph(
+            adjacency=self.adjacency,
+            features=self.features,
+            labels=arrays["labels"].astype(np.int64),
+            node_ids=np.arange(self.num_nodes) if ids is None else np.array(ids),
+            class_names=tuple(self.header["class_names"]),
+            hashes={f"{name}.npy": str(fact["sha256"]) for name, fact in facts.items()},
+            feature_names=tuple(self.header["feature_names"]),
+            scaled=Scaling(self.header["scaling"], *moments),
+            mapped=True,
+            given_splits={
+                part: arrays[name].astype(np.int64)
+                for part, name in zip(SPLIT_PARTS, _SPLIT, strict=True)
+                if name in arrays
+            },
+        )
+
+    def verify(self) -> None:
+        """Read every byte and compare it with the header.
+
+        Raises:
+            InputError: An array is not the one that was written; the message names the file.
+        """
+        for name, facts in self.header["arrays"].items():
+            found = sha256_of_array(self.arrays[name])
+            if found != facts["sha256"]:
+                raise InputError(
+                    f"{self.folder / name}.npy is damaged: {HEADER} gives SHA-256 "
+                    f"{facts['sha256']}, found {found}. Copy or convert the graph again."
+                )
+
+    def _check_arrays(self) -> None:
+        """Check that the arrays fit each other: mapped memory is read without bounds checks."""
+        arrays, nodes = self.arrays, self.num_nodes
+        is_dense = "features" in arrays
+        required = {"adjacency_indptr", "adjacency_indices", "labels"}
+        required |= set() if is_dense else {*_SPARSE}
+        required |= {*_MOMENTS} if self.header["scaling"] == "standard" else set()
+        required |= {*_SPLIT} if any(name in arrays for name in _SPLIT) else set()
+        if missing := sorted(required - set(arrays)):
+            raise self._error(f"has no array `{missing[0]}`")
+        if self.header["scaling"] != "standard" and (extra := sorted({*_MOMENTS} & set(arrays))):
+            raise self._error(f"must not have `{extra[0]}` unless it is scaled by 'standard'")
+        shapes: dict[str, tuple[int, ...]] = {"labels": (nodes,), "node_ids": (nodes,)}
+        shapes |= dict.fromkeys(("adjacency_indptr", "features_indptr"), (nodes + 1,))
+        shapes |= dict.fromkeys(_MOMENTS, (self.num_features,))
+        shapes |= {"features": (nodes, self.num_features)}
+        shapes |= {"adjacency_indices": (2 * self.num_edges,)}
+        self._check_shapes(shapes)
+        shapes = {"adjacency_indices": (int(arrays["adjacency_indptr"][-1]),)}
+        if not is_dense:
+            shapes |= dict.fromkeys(_SPARSE[1:], (int(arrays["features_indptr"][-1]),))
+        self._check_shapes(shapes)
+
+    def _check_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
+        for name, shape in expected.items():
+            found = self.arrays.get(name)
+            if found is not None and found.shape != shape:
+                raise self._error(f"must have `{name}` of shape {shape}, got {found.shape}")
+
+    def _check_split(self) -> None:
+        for name in _SPLIT if _SPLIT[0] in self.arrays else ():
+            index = self.arrays[name]
+            if index.ndim != 1 or index.dtype.kind not in "iu":
+                raise self._error(
+                    f"must have whole numbers in `{name}`, got {index.dtype} of {index.shape}"
+                )
+            wrong = index[(index < 0) | (index >= self.num_nodes)]
+            if len(wrong):
+                raise self._error(
+                    f"must have positions below {self.num_nodes} in `{name}`, got {wrong[0]}"
+                )
+
+    def _error(self, what: str) -> InputError:
+        return InputError(f"{self.folder / HEADER} {what}. Convert the graph again.")
+
+
+def sha256_of_array(array: Array) -> str:
+    """SHA-256 of the bytes of an array, block by block."""
+    digest = hashlib.sha256()
+    flat = array.reshape(-1)
+    step = max(1, _HASH_BYTES // array.dtype.itemsize)
+    for start in range(0, len(flat), step):
+        digest.update(np.ascontiguousarray(flat[start : start + step]).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} is not a graph store: it has no {HEADER}.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}). Convert the graph again.") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"{path} must have `format` {FORMAT!r}: this is not a graph store.")
+    if header.get("version") != VERSION:
+        raise InputError(
+            f"{path} has `version` {header.get('version')!r}; this program reads {VERSION}. "
+            "Use the program that wrote it, or convert the graph again."
+        )
+    kinds: dict[str, type] = dict.fromkeys(("num_nodes", "num_edges", "num_features"), int)
+    kinds |= {"class_names": list, "feature_names": list, "scaling": str, "arrays": dict}
+    for name, kind in kinds.items():
+        if not isinstance(header.get(name), kind):
+            raise InputError(f"{path} has no valid `{name}`. Convert the graph again.")
+    return header
+
+
+def _mapped(folder: Path, name: str, facts: Any) -> Array:
+    path = folder / f"{name}.npy"
+    try:
+        array: Array = np.load(path, mmap_mode="c", allow_pickle=False)
+        dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
+        str(facts["sha256"])
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing. Copy or convert the graph again.") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} cannot be read ({error}). Copy the graph again.") from None
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{folder / HEADER} must give `dtype`, `shape` and `sha256` of {name!r}. "
+            "Convert the graph again."
+        ) from None
+    if (array.dtype, array.shape) != (dtype, shape):
+        raise InputError(
+            f"{path} must be {dtype} of shape {shape} as given in {HEADER}, "
+            f"got {array.dtype} of shape {array.shape}. Copy or convert the graph again."
+        )
+    return array
+
+
+class NpyStream:
+    """A ``.npy`` file that is written row by row: its header is completed when it is closed.
+
+    Args:
+        path: The file; it is overwritten.
+        dtype: Type of its entries.
+        row_shape: Shape of a row; empty for a list of numbers.
+    """
+
+    _HEADER_BYTES = 128  # the header of NumPy's format may be padded with spaces
+    _MAGIC = b"\x93NUMPY\x01\x00"
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
+        self.dtype = np.dtype(dtype)
+        self.row_shape = row_shape
+        self.num_rows = 0
+        self._digest = hashlib.sha256()
+        self._file = path.open("wb")
+        self._file.write(bytes(self._HEADER_BYTES))
+
+    def append(self, rows: Array) -> None:
+        """Add rows; values are converted to the type of the array."""
+        if rows.shape[1:] != self.row_shape:
+            raise ValueError(
+                f"`rows` must be of shape [m, *{self.row_shape}], got {tuple(rows.shape)}."
+            )
+        block = np.ascontiguousarray(rows, dtype=self.dtype)
+        data = block.reshape(-1).view(np.uint8).data
+        self._file.write(data)
+        self._digest.update(data)
+        self.num_rows += len(block)
+
+    def close(self) -> dict[str, Any]:
+        """Write the header and close the file; returns its type, shape and SHA-256."""
+        shape = (self.num_rows, *self.row_shape)
+        described = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        length = self._HEADER_BYTES - len(self._MAGIC) - 2
+        text = repr(described).encode("ascii").ljust(length - 1) + b"\n"
+        self._file.seek(0)
+        self._file.write(self._MAGIC + struct.pack("<H", length) + text)
+        self.discard()
+        return {"dtype": self.dtype.str, "shape": list(shape), "sha256": self._digest.hexdigest()}
+
+    def discard(self) -> None:
+        """Close the file as it is."""
+        self._file.close()

@@ -1,0 +1,89 @@
+"""Sums, products and transposes on the index arrays of a sparse matrix in CSR form."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+
+def csr_tensor(crow: Tensor, col: Tensor, values: Tensor, num_columns: int) -> Tensor:
+    """The CSR tensor with these arrays, which are not checked or copied."""
+    shape = (len(crow) - 1, num_columns)
+    return torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
+
+
+def row_of_entries(crow: Tensor, num_entries: int) -> Tensor:
+    """Row number of every stored entry, shape ``[nnz]``."""
+    rows = torch.arange(len(crow) - 1, device=crow.device, dtype=crow.dtype)
+    return rows.repeat_interleave(crow.diff(), output_size=num_entries)
+
+
+def sum_of_rows(crow: Tensor, col: Tensor, dense: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Sum, for each row of a CSR pattern, of the rows of ``dense`` that its entries point to.
+
+    Uses ``embedding_bag``: on a CPU two to three times faster than a CSR product, and one thread
+    sums each output row in one order, so the bits do not depend on the number of threads.
+
+    Args:
+        crow: Row pointers ``[N + 1]``.
+        col: Row of ``dense`` that each entry points to, shape ``[nnz]``.
+        dense: Shape ``[M, D]``.
+        weights: One factor per entry, shape ``[nnz]``.
+
+    Returns:
+        Shape ``[N, D]``; a zero row where there is no entry.
+    """
+    rows = dense.contiguous()  # strided rows take nine times as long
+    # Not `torch.nn.functional.embedding_bag`: its checks take a third of its time on a small graph.
+    # The arguments: scale_grad_by_freq, mode (0 is sum), sparse, weights, last offset.
+    result: Tensor = torch.embedding_bag(rows, col, crow, False, 0, False, weights, True)[0]
+    return result
+
+
+def products_at_entries(csr: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The entries of ``left @ right.T`` at the stored entries of ``csr``, shape ``[nnz]``.
+
+    The dense product is never formed: O(nnz · D) time and O(nnz) memory.
+    """
+    result: Tensor = torch.sparse.sampled_addmm(csr, left, right.mT, beta=0.0).values()
+    return result
+
+
+def transpose_pattern(
+    crow: Tensor, col: Tensor, num_columns: int, num_blocks: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the stored entries of a CSR matrix ``[N, M]`` are in its transpose.
+
+    Args:
+        crow: Row pointers ``[N + 1]``.
+        col: Column of each entry, shape ``[nnz]``.
+        num_columns: Number of columns M.
+        num_blocks: Divide the rows into this many blocks of similar size and stack their
+            transposes: the sum of the stacked blocks is the transpose.
+
+    Returns:
+        Row pointers of the transpose ``[num_blocks * M + 1]``, the column of each of its entries
+        ``[nnz]``, and the number of that entry in the matrix ``[nnz]``, sorted by row and column.
+    """
+    num_rows = len(crow) - 1
+    if num_blocks > 1:
+        col = col.to(torch.int64, copy=True)
+        ends = crow[[num_rows * block // num_blocks for block in range(num_blocks + 1)]].tolist()
+        for block, (first, last) in enumerate(pairwise(ends)):
+            col[first:last] += block * num_columns
+    shape = (num_rows, num_blocks * num_columns)
+    if col.device.type == "cpu":  # SciPy counts, which is ten times as fast as a sort
+        by_row = sp.csr_array((np.arange(len(col)), col.numpy(), crow.numpy()), shape=shape)
+        found = by_row.tocsc()
+        parts = [torch.from_numpy(part) for part in (found.indptr, found.indices, found.data)]
+    else:
+        order = torch.argsort(col, stable=True)  # stable: rows stay sorted inside a column
+        counts = torch.bincount(col, minlength=shape[1])
+        t_crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        parts = [t_crow, row_of_entries(crow, len(col))[order], order]
+    t_crow, t_col, order = (part.to(crow.dtype) for part in parts)
+    return t_crow, t_col, order
