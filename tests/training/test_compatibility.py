@@ -44,12 +44,12 @@ def test_an_old_checkpoint_is_tested_and_predicts(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_old_configuration_is_accepted(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_old_configuration_is_accepted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     config = parsed(["--config", str(OLD / name / "config.yaml")], capsys)
     # Variants were named by their values; now a run is named as the user chooses.
-    assert config["model"]["class_path"] == ("PAMT" if name in ("PAMT_0", "PAMT_1", "PAMT_r") else name)
+    assert config["model"]["class_path"] == (
+        "PAMT" if name in ("PAMT_0", "PAMT_1", "PAMT_r") else name
+    )
     assert config["data"]["synthetic"]["num_nodes"] == 240
     assert config["trainer"]["max_epochs"] == 40
 

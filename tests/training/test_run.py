@@ -180,7 +180,9 @@ def test_a_class_from_outside_the_package_is_run(
     assert type(result.model) is import_class("own_methods.OwnModule")
     assert (result.model.own_option, result.model.hparams["hidden_dim"]) == (5, 4)
     assert result.record["method"] == "Own"
-    resumed = run(config.with_options({"trainer.max_epochs": 5}), quiet=True, folder="r", resume="last")
+    resumed = run(
+        config.with_options({"trainer.max_epochs": 5}), quiet=True, folder="r", resume="last"
+    )
     assert resumed.record["epochs"] == 5
     monkeypatch.delitem(sys.modules, "own_methods")
 
