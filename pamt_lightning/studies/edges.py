@@ -1,6 +1,6 @@
-"""Which edges lie: how well a mask, or the attributes alone, tell those that join two classes.
+"""How well a mask, or the attributes alone, find the edges that join two classes.
 
-An evaluation that reads the labels of all nodes; no part of any training.
+An evaluation that reads the labels of all nodes; never part of training.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from pamt_lightning.studies.statistics import auc
 def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float]:
     """Area under the ROC curve with which low similarity finds the edges between two classes.
 
-    ``mask_auc`` is that of PAMT's mask as it is when training has ended (for PAMT_plus times its
-    trust, which is made of the attributes), ``feature_auc`` that of the plain cosine of the
-    attributes. ``_planted`` counts the edges that structure noise has moved, ``_original`` those
-    between classes that the graph had before; both are told from the
-    edges inside a class. Empty for other methods, and without labels for all nodes.
+    ``mask_auc`` is that of PAMT's mask after training (for PAMT_plus times its attribute trust),
+    ``feature_auc`` that of the plain cosine of the attributes. ``_planted`` is about the edges that
+    structure noise moved, ``_original`` about those between classes that the graph had before; both
+    against the edges inside a class. Empty for other methods, and if a node has no label.
     """
     graph = datamodule.graph
     labels = graph.y.numpy()
@@ -36,7 +35,8 @@ def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float
     across = labels[rows] != labels[cols]
     there = datamodule.raw.adjacency
     is_old = np.asarray(there[rows, cols]).ravel() != 0
-    similarity = model.mask_similarity(datamodule.graph_on(model.device)).double().cpu().numpy()
+    batch = datamodule.full_batch().to(model.device)
+    similarity = model.mask_similarity(batch).double().cpu().numpy()
     likeness = pair_cosine(graph.x, torch.from_numpy(rows), torch.from_numpy(cols)).numpy()
     scores = {"mask": similarity[once], "feature": likeness}
     metrics = {}

@@ -37,7 +37,7 @@ def paper_figure(dataset: str, method: str) -> tuple[float, float] | None:
         method: Name of the method, as `pamt methods` writes it.
 
     Returns:
-        Mean and standard deviation in %, or none where the paper has no figure.
+        Mean and standard deviation in %, or none where the paper has no value.
     """
     if dataset not in DATASETS or method not in ACCURACY:
         return None

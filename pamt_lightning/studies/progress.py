@@ -1,45 +1,61 @@
-"""How far many runs have come: a bar in a terminal, a line now and then elsewhere."""
+"""The progress of many runs: a bar in a terminal, a line a minute elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
 from tqdm import tqdm
 
-from pamt_lightning.studies.expand import Run
+from pamt_lightning.studies.runs import Run
 
 _SECONDS_BETWEEN_LINES = 60.0
 
 
 class Progress:
-    """Tells people how many runs are done and how long the rest will take.
+    """Reports how many runs are done, and the time left.
+
+    That is estimated from finished runs of the same data set and method, data set, or any; what
+    counts is how long a process was busy with a run, of which training is a part.
 
     Args:
-        total: All runs.
-        done: Those that are done already.
-        jobs: How many processes are at them.
-        quiet: Tell nothing.
+        runs: All runs.
+        rows: Results by run id.
+        missing: The runs that are not done.
+        jobs: How many runs are computed at a time.
+        quiet: Report nothing.
     """
 
-    def __init__(self, total: int, done: int, jobs: int, quiet: bool = False) -> None:
-        self.total, self.done = total, done
-        self._lines = not quiet and not sys.stderr.isatty()
+    def __init__(
+        self,
+        runs: Collection[Run],
+        rows: Mapping[str, Mapping[str, Any]],
+        missing: Collection[Run],
+        jobs: int,
+        quiet: bool = False,
+    ) -> None:
+        self.total, self.done = len(runs), len(runs) - len(missing)
+        self._jobs = jobs
+        self._seconds: dict[tuple[str, ...], list[float]] = {}
+        for run in runs:
+            row = rows.get(run.run_id, {})
+            if row.get("error") is None:
+                self.took(run, row.get("wall_seconds"))
+        self._prints_lines = not quiet and not sys.stderr.isatty()
         self._bar = tqdm(
-            total=total,
-            initial=done,
+            total=self.total,
+            initial=self.done,
             desc="runs",
             dynamic_ncols=True,
-            disable=quiet or self._lines,
+            disable=quiet or self._prints_lines,
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]",
         )
-        if done < total:
-            processes = "1 process" if jobs == 1 else f"{jobs} processes"
-            self._say(f"{processes} for the rest")
-        self._said_at = time.monotonic()
+        if missing:
+            self._print(f"{jobs} at a time")
+        self._printed_at = time.monotonic()
 
     def __enter__(self) -> Progress:
         return self
@@ -52,61 +68,38 @@ class Progress:
     ) -> None:
         self._bar.close()
 
-    def step(self, text: str = "") -> None:
-        """One more is done; ``text`` says what else there is to say."""
+    def took(self, run: Run, seconds: float | None) -> None:
+        """A run took so many seconds, if that is known."""
+        for key in _keys(run) if seconds is not None else ():
+            self._seconds.setdefault(key, []).append(float(seconds or 0.0))
+
+    def step(self, queue: Iterable[Run], under_way: Iterable[Run], failed: int) -> None:
+        """One more run is done; these are left, and so many have failed."""
         self.done += 1
-        if text:
-            self._bar.set_postfix_str(text, refresh=False)
+        text = self._time_left(queue, under_way)
+        text += f"{', ' if text and failed else ''}{f'{failed} failed' if failed else ''}"
+        self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(1)
         now = time.monotonic()
-        if self.done == self.total or now - self._said_at >= _SECONDS_BETWEEN_LINES:
-            self._said_at = now
-            self._say(text if self.done < self.total else "")
+        if self.done == self.total or now - self._printed_at >= _SECONDS_BETWEEN_LINES:
+            self._printed_at = now
+            self._print(text if self.done < self.total else "")
 
-    def _say(self, text: str) -> None:
-        if self._lines:
+    def _time_left(self, queue: Iterable[Run], under_way: Iterable[Run]) -> str:
+        if not self._seconds:
+            return ""
+        seconds = sum(map(self._expected, queue)) + sum(map(self._expected, under_way)) / 2
+        return f"left {tqdm.format_interval(int(seconds / self._jobs))}"
+
+    def _expected(self, run: Run) -> float:
+        known = next(self._seconds[key] for key in _keys(run) if key in self._seconds)
+        return sum(known) / len(known)
+
+    def _print(self, text: str) -> None:
+        if self._prints_lines:
             rest = f", {text}" if text else ""
             print(f"runs: {self.done:,} of {self.total:,}{rest}", file=sys.stderr, flush=True)
 
 
-class Clock:
-    """How long the rest will take, from finished runs of the same cell, data set, or any.
-
-    What counts is how long a process was at a run, of which training is a part.
-    """
-
-    def __init__(
-        self, wanted: Mapping[str, Run], rows: Mapping[str, Mapping[str, Any]], jobs: int
-    ) -> None:
-        self.jobs = jobs
-        self._seconds: dict[tuple[str, ...], list[float]] = {}
-        for run_id, run in wanted.items():
-            row = rows.get(run_id, {})
-            if "wall_seconds" in row and "error" not in row:
-                self.took(run, row["wall_seconds"])
-
-    def took(self, run: Run, seconds: float) -> None:
-        """A run has taken so long."""
-        for key in self._keys(run):
-            self._seconds.setdefault(key, []).append(seconds)
-
-    def text(self, queued: Sequence[Run], busy: Iterable[Run], failed: int) -> str:
-        """The time left, and how many have failed, as far as there is something to say."""
-        parts = []
-        if self._seconds:
-            ahead = sum(map(self._expected, queued)) + sum(map(self._expected, busy)) / 2
-            parts.append(f"left {tqdm.format_interval(int(ahead / self.jobs))}")
-        if failed:
-            parts.append(f"{failed} failed")
-        return ", ".join(parts)
-
-    def _expected(self, run: Run) -> float:
-        for key in self._keys(run):
-            if known := self._seconds.get(key):
-                return sum(known) / len(known)
-        return 0.0
-
-    @staticmethod
-    def _keys(run: Run) -> list[tuple[str, ...]]:
-        cell = run.cell
-        return [(cell.dataset, cell.method), (cell.dataset,), ()]
+def _keys(run: Run) -> list[tuple[str, ...]]:
+    return [(run.cell.dataset, run.cell.method), (run.cell.dataset,), ()]

@@ -1,4 +1,4 @@
-"""Lists of split seeds, as people write them."""
+"""Lists of split seeds."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
     try:
         numbers = [resolve_split_seed(seed) for seed in seeds]
     except InputError as error:
-        told = str(error).replace("`split_seed`", "each of them")
+        reason = str(error).replace("`split_seed`", "each of them")
         raise InputError(
-            f"`seeds` must be test20, val5 or the like, or a list such as 0,1,2; {told}"
+            f"`seeds` must be test20, val5 or the like, or a list such as 0,1,2; {reason}"
         ) from None
     if len(set(numbers)) < len(numbers):
         double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)
@@ -57,10 +57,10 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
 
 
 def split_number(seed: str, place: int) -> int:
-    """The number of a published seed in its list; of others, their place in the user's.
+    """The number of a published seed; for other seeds their position in the user's list.
 
-    Those of validation seeds start at 1000: what is chosen must not have seen the noise that
-    results are reported on.
+    Validation seeds count from 1000, so that options are never chosen on the noise that results
+    are reported on.
     """
     named = re.fullmatch(r"(test|val)(\d+)", seed)
     if not named:
@@ -69,5 +69,5 @@ def split_number(seed: str, place: int) -> int:
 
 
 def is_for_choosing(seed: str) -> bool:
-    """Whether a seed is a published validation seed, the only ones that choices may be made on."""
+    """Whether a seed is a published validation seed; only on these may options be chosen."""
     return resolve_split_seed(seed) in VALIDATION_SEEDS

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pamt_lightning.cli.config_layers import find_config, load
-from pamt_lightning.errors import InputError
-from pamt_lightning.spelling import did_you_mean
-from pamt_lightning.studies.expand import Configure, Run, config_file, expand_cells, option_args
+from pamt_lightning.errors import InputError, error_context
+from pamt_lightning.files import read_yaml
+from pamt_lightning.methods.registry import find_config
 from pamt_lightning.studies.outcome import Cell, Value
-from pamt_lightning.studies.study import Study
-from pamt_lightning.studies.study_files import dataset_name
+from pamt_lightning.studies.runs import Options, Run, expand_cells
+from pamt_lightning.studies.study import Study, check_keys, check_once, dataset_name
+from pamt_lightning.training.config import RunConfig
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
 _SPACE_KEYS = {"space", "datasets", "conditions", "start"}
 
 Choice = Mapping[str, Value]
+# The command line as a function of options that override it and of a data set below it.
+Typed = Callable[[Options, str | None], RunConfig]
 
 
 class Place(NamedTuple):
-    """One data set under one condition; no data set is the one that is typed."""
+    """One data set under one condition; without a data set, the data of the command line."""
 
     dataset: str | None
     condition: Choice
 
     def label(self) -> str:
-        """How it is called at the head of a column."""
+        """Its name in tables."""
         options = [f"{name}={value}" for name, value in self.condition.items()]
-        return " ".join([self.dataset or "typed data", *options])
+        return " ".join([self.dataset or "data", *options])
+
+    def configure(self, typed: Typed, options: Options) -> RunConfig:
+        """The configuration in this place; ``options`` override the command line."""
+        return typed({**self.condition, **options}, self.dataset)
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,8 @@ class Space:
     conditions: tuple[Choice, ...] = ({},)
     start: tuple[Choice, ...] = ()
 
-    def named(self) -> set[str]:
-        """All options that the file names."""
+    def option_names(self) -> set[str]:
+        """All options that the space sets."""
         return {name for part in (self.options, *self.conditions, *self.start) for name in part}
 
     def places(self) -> list[Place]:
@@ -57,28 +63,17 @@ class Space:
         datasets: tuple[str | None, ...] = self.datasets or (None,)
         return [Place(dataset, each) for dataset in datasets for each in self.conditions]
 
-    def args(self, place: Place, typed: Sequence[str], choice: Choice) -> list[str]:
-        """What would be typed after `pamt fit` for a choice in one place, but for the seeds."""
-        data = [] if place.dataset is None else ["--config", config_file(place.dataset)]
-        return [*data, *typed, *option_args(place.condition), *option_args(choice)]
+    def runs(self, typed: Typed, choice: Choice, study: Study, threads: int = 1) -> list[Run]:
+        """The runs that a choice is scored by; their cells are named after the places."""
+        places = {place.label(): place for place in self.places()}
 
-    def runs(
-        self,
-        typed: Sequence[str],
-        choice: Choice,
-        study: Study,
-        configure: Configure,
-        threads: int = 1,
-    ) -> list[Run]:
-        """The runs that a choice is scored by."""
-        cells = [
-            (Cell(place.dataset or "the typed data", "the method"), self.args(place, typed, choice))
-            for place in self.places()
-        ]
-        return expand_cells(cells, study, configure, threads)
+        def configure(cell: Cell, more: Options) -> RunConfig:
+            return places[cell.dataset].configure(typed, {**choice, **more})
+
+        return expand_cells(study, [Cell(label, "tuned") for label in places], configure, threads)
 
     def samples(self) -> list[dict[str, Value]]:
-        """Few choices in which every listed value and both ends of every range occur."""
+        """Few choices that contain every listed value and both ends of every range."""
         ends = {
             name: values if isinstance(values, list) else [values["low"], values["high"]]
             for name, values in self.options.items()
@@ -90,7 +85,7 @@ class Space:
         ]
 
     def suggest(self, trial: Any) -> dict[str, Value]:
-        """The choice that an Optuna trial makes."""
+        """The choice of an Optuna trial."""
         for name, values in self.options.items():
             if isinstance(values, list):
                 trial.suggest_categorical(name, values)
@@ -104,9 +99,9 @@ class Space:
         return self.choice(trial.params)
 
     def choice(self, params: Choice) -> dict[str, Value]:
-        """A choice as it is tried and written down, from what Optuna keeps of it."""
+        """A choice as it is tried and written, from the parameters of an Optuna trial."""
         return {
-            # Four digits are more than a search can tell apart, and can be read and typed.
+            # Four digits are more than a search can distinguish.
             name: float(f"{params[name]:.4g}")
             if isinstance(params[name], float) and not isinstance(values, list)
             else params[name]
@@ -116,75 +111,69 @@ class Space:
 
 
 def read_space(name: str) -> Space:
-    """A space from its YAML file, here or shipped."""
+    """Read a space from a YAML file, here or shipped."""
     path = find_config(name, "space file")
-    content = load(name, path, "what is searched: space: and more")
-    if unknown := set(content) - _SPACE_KEYS:
-        key, keys = unknown.pop(), ", ".join(sorted(_SPACE_KEYS))
-        raise InputError(
-            f"{name} has no key {key!r}.{did_you_mean(key, _SPACE_KEYS)} Keys: {keys}."
-        )
-    options = content.get("space")
-    if not isinstance(options, dict) or not options:
-        raise InputError(
-            f"{name}: `space` must hold options and what they may be, got {options!r}."
-        )
-    for option, values in options.items():
-        _check_choices(f"{name}: {option}", values)
-    start = _list_of(name, content, "start", dict)
-    for choice in start:
-        _check_start(name, choice, options)
-    conditions = _list_of(name, content, "conditions", dict) or [{}]
-    given = content.get("datasets", [])
-    listed = _list_of(name, {"datasets": [given] if isinstance(given, str) else given}, "datasets")
-    try:
-        datasets = tuple(dataset_name(each, path.parent) for each in listed)
-    except InputError as error:
-        raise InputError(f"{name}: `datasets`: {error}") from None
-    if len(set(datasets)) < len(datasets):
-        raise InputError(f"{name}: `datasets` must name each once, got {', '.join(datasets)}.")
+    content = read_yaml(path, "space: and other keys of a search", name)
+    with error_context(name):
+        check_keys(content, _SPACE_KEYS)
+        options = content.get("space")
+        if not isinstance(options, dict) or not options:
+            raise InputError(f"`space` must map options to their values, got {options!r}.")
+        for option, values in options.items():
+            with error_context(option):
+                _check_values(values)
+        start = _list_of("start", content.get("start", []), dict)
+        for choice in start:
+            _check_start(choice, options)
+        conditions = _list_of("conditions", content.get("conditions", [{}]), dict) or [{}]
+        given = content.get("datasets", [])
+        listed = _list_of("datasets", [given] if isinstance(given, str) else given, str)
+        with error_context("`datasets`"):
+            datasets = tuple(dataset_name(each, path.parent) for each in listed)
+        check_once("datasets", datasets)
     return Space(options, datasets, tuple(conditions), tuple(start))
 
 
-def _list_of(name: str, content: Mapping[str, Any], key: str, kind: type[Any] = str) -> list[Any]:
-    value = content.get(key, [])
+def _list_of(key: str, value: Any, kind: type[Any]) -> list[Any]:
     if not isinstance(value, list) or not all(isinstance(each, kind) for each in value):
-        of = "options and their values" if kind is dict else "names"
-        raise InputError(f"{name}: `{key}` must be a list of {of}, got {value!r}.")
+        what = "mappings from options to values" if kind is dict else "names"
+        raise InputError(f"`{key}` must be a list of {what}, got {value!r}.")
     return value
 
 
-def _check_start(name: str, choice: Choice, options: Mapping[str, Any]) -> None:
+def _check_start(choice: Choice, options: Mapping[str, Any]) -> None:
     for option, value in choice.items():
         if option not in options:
-            raise InputError(f"{name}: `start` may hold options of `space` only, got {choice!r}.")
+            raise InputError(f"`start` may hold options of `space` only, got {choice!r}.")
         values = options[option]
         if isinstance(values, list):
             fits = value in values
         else:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            fits = is_number and values["low"] <= value <= values["high"]
+            fits = _is_number(value) and values["low"] <= value <= values["high"]
         if not fits:
-            raise InputError(f"{name}: `start` has {option} {value!r}, `space` only {values}.")
+            raise InputError(f"`start` has {option} {value!r}, `space` only {values}.")
 
 
-def _check_choices(where: str, values: Any) -> None:
+def _check_values(values: Any) -> None:
     if isinstance(values, list) and values:
         if any(isinstance(value, list | dict) for value in values):
-            raise InputError(f"{where}: choices must be numbers or words, got {values!r}.")
+            raise InputError(f"choices must be numbers or words, got {values!r}.")
         return
     if not isinstance(values, dict) or not {"low", "high"} <= set(values) <= _RANGE_KEYS:
         raise InputError(
-            f"{where} must be a list of choices or a range such as {{low: 0.001, high: 0.1, "
+            "there must be a list of choices or a range such as {low: 0.001, high: 0.1, "
             f"log: true}}, got {values!r}."
         )
     low, high, step = values["low"], values["high"], values.get("step", 1)
-    numbers = [low, high, step] if "step" in values else [low, high]
-    if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise InputError(f"{where}: `low`, `high` and `step` must be numbers, got {numbers}.")
+    if not all(map(_is_number, (low, high, step))):
+        raise InputError(f"`low`, `high` and `step` must be numbers, got {values!r}.")
     if not low < high:
-        raise InputError(f"{where}: `low` must be below `high`, got {[low, high]}.")
+        raise InputError(f"`low` must be below `high`, got {values!r}.")
     if step <= 0:
-        raise InputError(f"{where}: `step` must be above 0, got {step}.")
+        raise InputError(f"`step` must be above 0, got {step}.")
     if values.get("log") and (low <= 0 or "step" in values):
-        raise InputError(f"{where}: `log` needs `low` above 0 and no `step`, got {values!r}.")
+        raise InputError(f"`log` needs `low` above 0 and no `step`, got {values!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,39 +1,49 @@
-"""Search for good options, on the validation seeds alone."""
+"""Search for good options with Optuna, on validation seeds only."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import yaml
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
+from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.expand import Configure, Run
+from pamt_lightning.files import write_whole
 from pamt_lightning.studies.outcome import Value
+from pamt_lightning.studies.report.tables import VERDICTS, points
 from pamt_lightning.studies.runner import Runner
+from pamt_lightning.studies.runs import Configure, Run, result_affecting
 from pamt_lightning.studies.seeds import is_for_choosing
-from pamt_lightning.studies.space import Space
+from pamt_lightning.studies.space import Choice, Place, Space, Typed
+from pamt_lightning.studies.statistics import compare
 from pamt_lightning.studies.study import Study
+from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.layers import dataset_file, nested
 
-_LEFT_OVER = "known nodes left over"  # what a published validation seed is scored on
-# What we note on a trial: why it failed, and the number of the trial that it is done for again.
-_REASON, _AGAIN = "reason", "again"
+HELD_OUT = "held-out nodes"  # what a published validation seed is scored on
+_HELD_OUT = (HELD_OUT, "known nodes left over")  # the second in results of earlier versions
+# User attributes of a trial: why it failed, the number of the trial that it repeats, and its
+# scores by place.
+_REASON, _REPEATS, _SCORES = "reason", "repeats", "scores"
 
 
 @dataclass
 class Trial:
-    """One choice and what it came to.
+    """One choice and its scores.
 
     Attributes:
         number: Counts from 0.
         choice: Value by option.
-        state: How it ended: ``complete``, ``pruned`` or ``failed``.
+        state: ``complete``, ``pruned`` or ``failed``.
         by_split: Mean accuracy over data sets and conditions, for each split it was scored on.
         by_place: Mean accuracy over these splits, for each data set under each condition.
         why: Why it failed.
@@ -48,19 +58,12 @@ class Trial:
 
     @property
     def score(self) -> float | None:
-        """Mean over the splits; none if there are none."""
-        values = self.by_split.values()
-        return sum(values) / len(values) if values else None
+        """Mean over the splits; None if there are none."""
+        return _mean(list(self.by_split.values())) if self.by_split else None
 
 
-def check_seeds(seeds: Sequence[str], published: bool) -> None:
-    """Refuse to choose on what results are reported on."""
-    for seed in seeds:
-        if seed.startswith("test") or (published and not is_for_choosing(seed)):
-            raise InputError(
-                f"`seeds` must be published validation seeds (val0 to val19) to choose on, got "
-                f"{seed!r}: what is chosen on test seeds cannot be reported on them."
-            )
+class TrialFailedError(Exception):
+    """A run of a trial failed; the search continues."""
 
 
 @dataclass
@@ -69,60 +72,70 @@ class Tuner:
 
     Attributes:
         space: What is searched.
-        args: What is typed after `pamt fit` for all trials.
+        typed: The configuration of the command line.
         study: Splits and initialisations.
-        configure: From arguments to configuration.
-        runner: What does the runs.
+        runner: What computes the runs.
         threads: Threads of each run.
-        retry: Whether trials that failed are done again.
+        retry: Whether trials that failed are repeated.
     """
 
     space: Space
-    args: list[str]
+    typed: Typed
     study: Study
-    configure: Configure
     runner: Runner
     threads: int = 1
     retry: bool = False
 
     def search(self, storage: Path, trials: int, seed: int = 0) -> list[Trial]:
-        """Go on until there are so many trials; the best comes first."""
+        """Search until there are so many trials, those of earlier calls included; best first."""
         optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(storage):
+        with _only_search(storage):
             search = optuna.create_study(
                 study_name="pamt",
                 storage=f"sqlite:///{storage}",
                 direction="maximize",
                 load_if_exists=True,
-                # Made for this: is the best trial better on the same splits so far?
+                # Compares with the best trial on the same splits.
                 pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
             )
             self._check_same_question(search, storage.parent)
-            # A sampler that starts anew with the same seed would draw the same choices again.
+            # A sampler that starts again with the same seed would draw the same choices.
             search.sampler = optuna.samplers.TPESampler(
                 seed=seed + len(search.trials), n_startup_trials=10
             )
             if not search.trials:
                 for choice in self.space.start:
                     search.enqueue_trial(dict(choice))
-            self._take_up(search)
+            self._repeat_interrupted(search)
             self._optimize(search, trials)
-            return self.listed(search)
+            return self._trials(search)
 
-    def _take_up(self, search: Any) -> None:
-        """Queue what was interrupted once more: splits that were finished cost nothing."""
+    def first_choice(self, trials: Sequence[Trial]) -> Trial:
+        """What the best is compared with: the first of `start`, else the first trial."""
+        scored = sorted((t for t in trials if t.by_split), key=lambda t: t.number)
+        start = self.space.choice(self.space.start[0]) if self.space.start else {}
+        same = [t for t in scored if start.items() <= t.choice.items()]
+        return (same or scored)[0]
+
+    def scored_on(self) -> str:
+        """The nodes that choices were scored on."""
+        rows = self.runner.results.rows().values()
+        return " or ".join(sorted({_nodes(row) for row in rows if "metrics" in row})) or "no nodes"
+
+    def _repeat_interrupted(self, search: Any) -> None:
+        """Queue interrupted trials once more; their finished splits cost nothing."""
         fail = require_optuna().trial.TrialState.FAIL
         for trial in search.trials:
-            if trial.state.name == "RUNNING":  # we hold the lock, so its process is dead
+            if trial.state.name == "RUNNING":  # this process has the lock, so that one is dead
                 search.tell(trial.number, state=fail)
-        done_again = _done_again(search)
+        repeated = _repeated(search)
         for trial in search.trials:
             wanted = _is_interrupted(trial) or (self.retry and trial.state == fail)
             params = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-            if wanted and params and trial.number not in done_again:
-                search.enqueue_trial(params, user_attrs={_AGAIN: trial.number})
+            if wanted and params and trial.number not in repeated:
+                search.enqueue_trial(params, user_attrs={_REPEATS: trial.number})
 
     def _optimize(self, search: Any, trials: int) -> None:
         finished = len(_finished(search))
@@ -133,110 +146,100 @@ class Tuner:
                     bar.set_postfix_str(f"best {100 * search.best_value:.2f}", refresh=False)
                 bar.update(1)
 
-    def listed(self, search: Any) -> list[Trial]:
-        """All trials: finished ones by score, then pruned and failed ones."""
-        scores = self._scores_in_store()
+    def _trials(self, search: Any) -> list[Trial]:
+        """All trials: complete ones by score, then pruned and failed ones."""
         found = []
         for trial in _finished(search):
             state = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
             steps = sorted(trial.intermediate_values.items())
-            by_split = {self.study.splits[step]: value for step, value in steps}
-            choice = self.space.choice(trial.params)
-            by_place = {}
-            for place in self.space.places():
-                args = tuple(self.space.args(place, self.args, choice))
-                values = [v for key, v in scores.items() if key[0] == args and key[1] in by_split]
-                by_place[place.label()] = sum(values) / len(values) if values else math.nan
-            why = str(trial.user_attrs.get(_REASON, ""))
-            found.append(Trial(trial.number, choice, state, by_split, by_place, why))
+            scores = trial.user_attrs.get(_SCORES, {})
+            found.append(
+                Trial(
+                    number=trial.number,
+                    choice=self.space.choice(trial.params),
+                    state=state,
+                    by_split={self.study.splits[step]: value for step, value in steps},
+                    by_place={
+                        place.label(): _mean(scores.get(place.label(), []))
+                        for place in self.space.places()
+                    },
+                    why=str(trial.user_attrs.get(_REASON, "")),
+                )
+            )
         order = {"complete": 0, "pruned": 1, "failed": 2}
         return sorted(found, key=lambda t: (order[t.state], -(t.score or 0.0), t.number))
 
-    def first_choice(self, trials: Sequence[Trial]) -> Trial:
-        """What the best is to be compared with: the first of `start`, else the first trial."""
-        scored = sorted((t for t in trials if t.by_split), key=lambda t: t.number)
-        start = self.space.choice(self.space.start[0]) if self.space.start else {}
-        same = [t for t in scored if start.items() <= t.choice.items()]
-        return (same or scored)[0]
-
-    def scored_on(self) -> str:
-        """The nodes that choices were scored on, in words."""
-        found = {_nodes(row) for row in self.runner.store.rows().values() if "metrics" in row}
-        return " or ".join(sorted(found)) or "nodes of no run"
-
-    def _scores_in_store(self) -> dict[tuple[tuple[str, ...], str, int], float]:
-        """Scores by arguments, split and initialisation.
-
-        Not by the names of the runs: these change with the code, and the trials are to be shown as
-        they were scored.
-        """
-        found = {}
-        for row in self.runner.store.rows().values():
-            if row.get("error") is None:
-                args = tuple(row["args"])
-                key = (args[: args.index("--data.split_seed")], row["split_seed"], row["init_seed"])
-                with suppress(TrialFailedError):
-                    found[key] = score_of(row)
-        return found
-
     def _check_same_question(self, search: Any, folder: Path) -> None:
-        """A stored search goes on only if it asks the same."""
+        """A stored search is resumed only if it asks the same."""
         question = {
-            "args": self.args,
             "splits": list(self.study.splits),
             "inits": list(self.study.inits),
             "datasets": list(self.space.datasets),
             "conditions": [dict(condition) for condition in self.space.conditions],
             "space": dict(self.space.options),
+            **result_affecting(self.space.places()[0].configure(self.typed, {})),
         }
         old = search.user_attrs.get("question")
         if old is None:
             search.set_user_attr("question", question)
-        elif old != question:
-            changed = next(key for key in question if question[key] != old.get(key))
-            raise InputError(
-                f"the search in {folder} had other {changed}: {old.get(changed)}, now "
-                f"{question[changed]}. Name another --folder for a new search."
-            )
+            return
+        before, now = _flat(old), _flat(question)
+        for name in sorted(before.keys() | now.keys()):
+            if before.get(name) != now.get(name):
+                raise InputError(
+                    f"the search in {folder} had another {name}: {before.get(name)}, now "
+                    f"{now.get(name)}. Give another --folder for a new search."
+                )
 
     def _objective(self, trial: Any) -> float:
         choice = self.space.suggest(trial)
-        runs = self.space.runs(self.args, choice, self.study, self.configure, self.threads)
-        # What the best is compared with is scored to the end, also if others were scored before it.
+        runs = self.space.runs(self.typed, choice, self.study, self.threads)
+        # The choice that the best is compared with is scored on all splits.
         start = self.space.choice(self.space.start[0]) if self.space.start else None
-        scores = []
+        by_place: dict[str, list[float]] = {}
+        means = []
         for step, split in enumerate(self.study.splits):
             try:
-                score = self._score([run for run in runs if run.split_seed == split])
+                scores = self._scores([run for run in runs if run.split_seed == split])
             except TrialFailedError as error:
                 trial.set_user_attr(_REASON, str(error))
                 raise
-            scores.append(score)
-            trial.report(score, step)
+            for label, score in scores:
+                by_place.setdefault(label, []).append(score)
+            trial.set_user_attr(_SCORES, by_place)
+            means.append(_mean([score for _, score in scores]))
+            trial.report(means[-1], step)
             is_last = step + 1 == len(self.study.splits)
             if not is_last and choice != start and trial.should_prune():
                 raise require_optuna().TrialPruned
-        return sum(scores) / len(scores)
+        return _mean(means)
 
-    def _score(self, runs: list[Run]) -> float:
+    def _scores(self, runs: Sequence[Run]) -> list[tuple[str, float]]:
+        """The label of the place and the score of each run."""
         tally = self.runner.run(runs, retry=self.retry)
         if tally.failed:
             raise TrialFailedError(next(iter(tally.failed.values())))
-        rows = self.runner.store.rows()
-        return sum(score_of(rows[run.run_id]) for run in runs) / len(runs)
+        rows = self.runner.results.rows()
+        return [(run.cell.dataset, score_of(rows[run.run_id])) for run in runs]
 
 
-class TrialFailedError(Exception):
-    """A run of a trial failed; the search goes on."""
+def check_seeds(seeds: Sequence[str], published: bool) -> None:
+    """Refuse to choose options on the splits that results are reported on."""
+    for seed in seeds:
+        if seed.startswith("test") or (published and not is_for_choosing(seed)):
+            raise InputError(
+                f"`seeds` must be published validation seeds (val0 to val19), got {seed!r}: "
+                "options that are chosen on test seeds cannot be reported on them."
+            )
 
 
 def score_of(row: Mapping[str, Any]) -> float:
-    """What a choice is judged by: never the accuracy on test nodes.
+    """The accuracy that a choice is judged by, never that on test nodes.
 
-    With a published validation seed it is the accuracy on the known nodes that are used neither for
-    training nor for stopping; for other splits the accuracy on the stopping nodes.
+    With a published validation seed it is the accuracy on held-out nodes, which are used neither
+    for training nor for early stopping; for other splits that on the validation nodes.
     """
-    name = "test_acc" if _nodes(row) == _LEFT_OVER else "val_acc"
+    name = "test_acc" if _nodes(row) == HELD_OUT else "val_acc"
     score = row.get("metrics", {}).get(name, math.nan)
     if math.isnan(score):
         raise TrialFailedError(f"the run {row.get('id')} has no {name}.")
@@ -244,18 +247,50 @@ def score_of(row: Mapping[str, Any]) -> float:
 
 
 def _nodes(row: Mapping[str, Any]) -> str:
-    return _LEFT_OVER if row.get("tested_on") == _LEFT_OVER else "stopping nodes"
+    return HELD_OUT if row.get("tested_on") in _HELD_OUT else "validation nodes"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+# Optuna ------------------------------------------------------------------------------------------
+
+
+def require_optuna() -> Any:
+    """The package Optuna, or the error that says how to install it."""
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "`pamt tune` needs Optuna, the extra `tune`: in the project's folder, "
+            'pip install -c constraints.txt -e ".[tune]".'
+        ) from None
+    # The pruner has been marked as experimental since 2024; users can do nothing about it.
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
 
 
 @contextmanager
-def _alone(storage: Path) -> Iterator[None]:
+def _only_search(storage: Path) -> Iterator[None]:
     """Hold the search: a trial that runs in one process looks interrupted to another."""
     lock = FileLock(storage.with_name(f"{storage.name}.lock"), blocking=False)
     try:
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"another `pamt tune` is at the search in {storage.parent}: wait for it, or name "
+            f"another `pamt tune` works on the search in {storage.parent}: wait for it, or give "
             "another --folder."
         ) from None
     try:
@@ -265,34 +300,112 @@ def _alone(storage: Path) -> Iterator[None]:
 
 
 def _is_interrupted(trial: Any) -> bool:
-    """Whether a trial was broken off: one that failed by itself says why."""
+    """Whether a trial was interrupted: one that failed by itself has a reason."""
     return trial.state.name == "FAIL" and _REASON not in trial.user_attrs
 
 
-def _done_again(search: Any) -> set[int]:
-    """Numbers of the trials that others have taken the place of."""
-    return {trial.user_attrs[_AGAIN] for trial in search.trials if _AGAIN in trial.user_attrs}
+def _repeated(search: Any) -> set[int]:
+    """Numbers of the trials that later ones repeat."""
+    return {trial.user_attrs[_REPEATS] for trial in search.trials if _REPEATS in trial.user_attrs}
 
 
 def _finished(search: Any) -> list[Any]:
     """The trials that count."""
-    out = _done_again(search)
+    repeated = _repeated(search)
     return [
         trial
         for trial in search.trials
-        if trial.state.is_finished() and not _is_interrupted(trial) and trial.number not in out
+        if trial.state.is_finished() and not _is_interrupted(trial) and trial.number not in repeated
     ]
 
 
-def require_optuna() -> Any:
-    """The package Optuna, or the error that says how to get it."""
-    try:
-        import optuna
-    except ImportError:
-        raise InputError(
-            "`pamt tune` needs Optuna, the extra `tune`: in the project's folder, "
-            'pip install -c constraints.txt -e ".[tune]".'
-        ) from None
-    # The pruner is marked as experimental since 2024; users can do nothing about it.
-    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-    return optuna
+# What a search leaves ----------------------------------------------------------------------------
+
+
+def verdict(best: Trial, first: Trial) -> list[str]:
+    """Whether the best choice is better than the first, on the splits that both were scored on."""
+    if best.number == first.number:
+        return [f"The first choice (trial {first.number}) is the best: none scored higher."]
+    found = compare(best.by_split, first.by_split)
+    negation = "" if found.verdict == "better" else "not "
+    word = VERDICTS["too few" if found.verdict == "unknown" else found.verdict]
+    splits = "split" if found.count == 1 else "splits"
+    return [
+        f"Trial {best.number} minus the first choice (trial {first.number}): "
+        f"{points(found.difference)} points, 95 % interval {points(found.low)} to "
+        f"{points(found.high)}, on {found.count} common {splits}: {word}.",
+        f"It was {negation}shown to be better than {shown(first.choice)}.",
+        "The best of several scores too high on the splits it was chosen on; check it on others.",
+    ]
+
+
+def shown(choice: Choice) -> str:
+    """A choice in one line."""
+    return ", ".join(f"{name} {value}" for name, value in choice.items())
+
+
+def best_config(
+    space: Space, typed: Typed, choice: Choice, typed_names: Collection[str], configure: Configure
+) -> dict[str, Any]:
+    """A config file that, after that of a data set, gives the model that was scored.
+
+    It names the method and holds the values of the model that were chosen or typed, or that differ
+    from the data set's file: the method's own file is not read then.
+
+    Args:
+        space: What was searched.
+        typed: The configuration of the command line.
+        choice: The choice.
+        typed_names: Names of the options on the command line.
+        configure: From config files, a method and options to a configuration.
+    """
+    names = (name.split(".") for name in (*choice, *typed_names))
+    needed = {parts[-1] for parts in names if parts[0] == "model" and len(parts) > 1}
+    models: dict[str | None, dict[str, Any]] = {}
+    class_path = ""
+    for dataset in space.datasets or (None,):
+        config = Place(dataset, {}).configure(typed, choice)
+        values = dict(config.model["init_args"])
+        class_path = config.to_dict()["model"]["class_path"]
+        name = None if config.data.get("path") else config.data.get("dataset") or "synthetic"
+        file = dataset or name
+        own = configure([] if file is None else [dataset_file(file)], None, {})
+        if own.model["class_path"] != config.model["class_path"]:  # nothing of the file is used
+            model = {"class_path": config.model["class_path"], "init_args": {}}
+            own = RunConfig(config.method, model).complete()
+        defaults = own.model["init_args"]
+        needed |= {key for key, value in values.items() if defaults.get(key, ...) != value}
+        models[name if name is None else get_spec(name).name] = values
+    # Values that differ between data sets stand below their names; own data have none.
+    usual = models.get(None, next(iter(models.values())))
+    content = nested({k: v for k, v in choice.items() if not k.startswith("model.")})
+    init_args = {key: value for key, value in usual.items() if key in needed}
+    content["model"] = {"class_path": class_path, "init_args": init_args}
+    for name, values in models.items():
+        others = {key: values[key] for key in values if key in needed and usual[key] != values[key]}
+        if name is not None and others:
+            content.setdefault("by_dataset", {})[name] = {"model": {"init_args": others}}
+    return content
+
+
+def write_choice(path: Path, content: Mapping[str, Any], comments: Sequence[str]) -> None:
+    """Write a choice as a config file that starts with comments."""
+    text = "".join(f"# {line}\n" for line in comments) + yaml.safe_dump(content, sort_keys=False)
+    write_whole(path, lambda file: file.write(text))
+
+
+def write_trials(path: Path, trials: Sequence[Trial]) -> None:
+    """Write all trials as CSV: score, accuracy in each place, choice."""
+    rows = [
+        {
+            **{"trial": trial.number, "state": trial.state, "score": trial.score},
+            "splits": len(trial.by_split),
+            **trial.by_place,
+            **trial.choice,
+            "why": trial.why,
+        }
+        for trial in trials
+    ]
+    # Objects, so that whole numbers stay whole in a column with gaps.
+    table = pd.DataFrame(rows, dtype=object)
+    write_whole(path, lambda file: table.to_csv(file, index=False))

@@ -45,7 +45,7 @@ def test_scaling_is_chosen_by_layout_and_can_be_named() -> None:
     assert Scaling.of(sparse).kind == "l1"
     assert Scaling.of(dense).kind == "standard"
     assert Scaling.of(dense, "none").apply(dense) is dense
-    with pytest.raises(InputError, match="would fill sparse attributes up"):
+    with pytest.raises(InputError, match="would make sparse attributes dense"):
         Scaling.of(sparse, "standard")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pamt_lightning.data.split_files import index_split, read_index_split
+from pamt_lightning.data.split_files import given_split
 from pamt_lightning.errors import InputError
 
 IDS = np.array(["a", "b", "c", "d", "e f"])
@@ -33,43 +33,43 @@ def write_archive(folder: Path, **changes: Any) -> Path:
 
 def message(path: Path) -> str:
     with pytest.raises(InputError) as caught:
-        read_index_split(path, LABELS, IDS)
+        given_split(path, LABELS, IDS, "graph")
     return str(caught.value)
 
 
 @pytest.mark.parametrize("write", [write_text, write_arrays, write_archive])
 def test_each_form_of_index_files_gives_the_same_split(tmp_path: Path, write: Any) -> None:
-    split = read_index_split(write(tmp_path), LABELS, IDS)
+    split = given_split(str(write(tmp_path)), LABELS, IDS, "graph")
     assert [p.tolist() for p in (split.train, split.val, split.test)] == [[2, 0], [1], [3]]
     assert split.train.dtype == np.int64
-    assert split.num_nodes == 5
 
 
 def test_integer_ids_are_matched_by_their_digits(tmp_path: Path) -> None:
     write_text(tmp_path, train="30\n", val="10\n", test="20\n")
-    split = read_index_split(tmp_path, np.zeros(3, np.int64), np.array([10, 20, 30]))
+    split = given_split(tmp_path, np.zeros(3, np.int64), np.array([10, 20, 30]), "graph")
     assert [p.tolist() for p in (split.train, split.val, split.test)] == [[2], [0], [1]]
 
 
 def test_byte_order_marks_blank_lines_and_an_empty_test_file_are_fine(tmp_path: Path) -> None:
-    split = read_index_split(write_text(tmp_path, train="\ufeffa\r\n\r\nc", test=""), LABELS, IDS)
+    folder = write_text(tmp_path, train="\ufeffa\r\n\r\nc", test="")
+    split = given_split(folder, LABELS, IDS, "graph")
     assert split.train.tolist() == [0, 2]
     assert split.test.tolist() == []
 
 
-def test_an_unknown_id_is_told_with_file_line_and_count(tmp_path: Path) -> None:
+def test_an_unknown_id_is_reported_with_file_line_and_count(tmp_path: Path) -> None:
     text = message(write_text(tmp_path, val="b\n\nx\ny\n"))
     assert text.startswith(f"{tmp_path / 'val.txt'}, line 3: 'x' is not the id of a node")
     assert "2 such line(s)" in text
 
 
-def test_an_id_named_twice_is_told_with_both_lines(tmp_path: Path) -> None:
+def test_an_id_named_twice_is_reported_with_both_lines(tmp_path: Path) -> None:
     text = message(write_text(tmp_path, train="a\nc\na\n"))
     assert text.startswith(f"{tmp_path / 'train.txt'}, line 3: ")
-    assert "already named on line 1" in text
+    assert "line 1 already" in text
 
 
-def test_text_that_is_not_utf8_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_reported_with_file_and_line(tmp_path: Path) -> None:
     (write_text(tmp_path) / "val.txt").write_bytes(b"a\n\xff\nb\nc\n")
     assert message(tmp_path).startswith(f"{tmp_path / 'val.txt'}, line 2: this is not UTF-8")
 
@@ -91,7 +91,7 @@ def test_an_empty_folder_says_what_belongs_there(tmp_path: Path) -> None:
     assert "train.txt, val.txt and test.txt" in message(tmp_path)
 
 
-def test_a_path_that_holds_no_split_is_told(tmp_path: Path) -> None:
+def test_a_path_that_holds_no_split_is_reported(tmp_path: Path) -> None:
     assert "does not exist" in message(tmp_path / "split.npz")
     (tmp_path / "split.csv").write_text("a\n")
     assert "is neither" in message(tmp_path / "split.csv")
@@ -109,7 +109,7 @@ def test_a_path_that_holds_no_split_is_told(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("write", [write_arrays, write_archive])
-def test_arrays_that_are_no_positions_are_told(
+def test_arrays_that_are_no_positions_are_reported(
     tmp_path: Path, write: Any, val: Any, part: str
 ) -> None:
     text = message(write(tmp_path, val=val))
@@ -117,11 +117,11 @@ def test_arrays_that_are_no_positions_are_told(
     assert part in text
 
 
-def test_a_missing_key_is_told(tmp_path: Path) -> None:
+def test_a_missing_key_is_reported(tmp_path: Path) -> None:
     assert "key `val` is missing (found: train, test)" in message(write_archive(tmp_path, val=None))
 
 
-def test_damaged_arrays_are_told(tmp_path: Path) -> None:
+def test_damaged_arrays_are_reported(tmp_path: Path) -> None:
     (write_arrays(tmp_path) / "val.npy").write_bytes(b"")
     assert f"{tmp_path / 'val.npy'}: this is not a readable .npy file" in message(tmp_path)
 
@@ -129,19 +129,24 @@ def test_damaged_arrays_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
-        ({"train": []}, "`train` must name at least one node"),
-        ({"val": []}, "`val` must name at least one node"),
-        ({"test": [2, 0, 3]}, "node 'c' is in `train` and in `test` (2 such node(s))"),
-        ({"val": [1, 4]}, "`val` names node 'e f', which has no label"),
-        ({"test": [3, 3]}, "`test` names the node 'd' 2 times"),
+        ({"train": []}, "`train` must hold at least one node"),
+        ({"val": []}, "`val` must hold at least one node"),
+        ({"test": [2, 0, 3]}, "'a' is listed 2 times (in `train` and `test`; 2 such node(s))"),
+        ({"val": [1, 4]}, "`val` holds the node 'e f', which has no label"),
+        ({"test": [3, 3]}, "'d' is listed 2 times (in `test`; 1 such"),
     ],
 )
-def test_parts_that_do_not_fit_together_are_told_with_source_and_node(
+def test_parts_that_do_not_fit_together_are_reported_with_source_and_node(
     changes: Any, part: str
 ) -> None:
     given = {"train": [2, 0], "val": [1], "test": [3], **changes}
     arrays = {name: np.array(index, dtype=np.int64) for name, index in given.items()}
     with pytest.raises(InputError) as caught:
-        index_split(arrays, LABELS, IDS, source="my.npz")
+        given_split(arrays, LABELS, IDS, source="my.npz")
     assert str(caught.value).startswith("my.npz: ")
     assert part in str(caught.value)
+
+
+def test_a_graph_without_a_split_of_its_own_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"`split_path`.*'my\.npz' has none"):
+        given_split({}, LABELS, IDS, source="my.npz")

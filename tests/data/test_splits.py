@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.splits import (
     TEST_SEEDS,
     VALIDATION_SEEDS,
-    Split,
+    SplitSizes,
+    count_or_share,
     ppnp_split,
     random_split,
     resolve_split_seed,
@@ -54,25 +54,17 @@ def test_the_published_protocol_is_met_bit_by_bit(seed: int) -> None:
 def test_the_published_sizes_give_these_very_nodes() -> None:
     # Frozen values: a change of NumPy or of the code that moves a published split must be seen.
     split = ppnp_split(np.arange(2810) % 7, "test0", 1500)
-    assert [len(part) for part in (split.train, split.val, split.test, split.rest)] == [
-        140,
-        500,
-        1310,
-        860,
-    ]
+    parts = (split.train, split.val, split.test, split.rest)
+    assert [len(part) for part in parts] == [140, 500, 1310, 860]
     assert split.train[:4].tolist() == [42, 1960, 2065, 1435]
     assert split.val[:4].tolist() == [1118, 247, 2236, 2511]
     assert split.test[:4].tolist() == [1, 2, 5, 11]
 
 
-def test_each_class_trains_on_the_same_number_of_nodes_in_class_order() -> None:
+def test_parts_cover_all_nodes_once_and_classes_train_on_equally_many() -> None:
     labels = some_labels()
     split = ppnp_split(labels, "val0", 400, train_per_class=20, num_val=100)
     assert labels[split.train].tolist() == [k for k in range(4) for _ in range(20)]
-
-
-def test_parts_of_the_protocol_cover_all_nodes_once() -> None:
-    split = ppnp_split(some_labels(), "test3", 400, num_val=100)
     everything = np.concatenate([split.train, split.val, split.test, split.rest])
     assert sorted(everything.tolist()) == list(range(600))
 
@@ -83,12 +75,6 @@ def test_the_test_nodes_are_the_same_for_all_seeds_and_the_others_are_not() -> N
     assert all(np.array_equal(split.test, splits[0].test) for split in splits)
     assert len({tuple(split.train.tolist()) for split in splits}) == 20
     assert len({tuple(split.val.tolist()) for split in splits}) == 20
-
-
-def test_another_known_seed_gives_other_test_nodes() -> None:
-    labels = some_labels()
-    a, b = (ppnp_split(labels, 1, 400, num_val=100, known_seed=seed) for seed in (1, 2))
-    assert not np.array_equal(a.test, b.test)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +92,7 @@ def test_another_known_seed_gives_other_test_nodes() -> None:
         ),
     ],
 )
-def test_sizes_that_the_protocol_cannot_meet_are_told(arguments: Any, part: str) -> None:
+def test_sizes_that_the_protocol_cannot_meet_are_reported(arguments: Any, part: str) -> None:
     with pytest.raises(InputError, match=part):
         ppnp_split(**{"labels": some_labels(), "split_seed": 0, "num_known": 400, **arguments})
 
@@ -140,22 +126,14 @@ def partly_labelled() -> IntArray:
     return labels
 
 
-def test_a_random_split_uses_every_labelled_node_once_and_no_other() -> None:
+def test_a_random_split_uses_every_labelled_node_once_with_twenty_of_each_class() -> None:
     labels = partly_labelled()
     split = random_split(labels, 3)
     everything = np.concatenate([split.train, split.val, split.test])
     assert sorted(everything.tolist()) == np.flatnonzero(labels >= 0).tolist()
     assert len(split.rest) == 0
-
-
-def test_a_random_split_trains_on_twenty_of_each_class_and_halves_the_others() -> None:
-    labels = partly_labelled()
-    split = random_split(labels, 3)
     assert np.bincount(labels[split.train]).tolist() == [20, 20, 20]
     assert (len(split.val), len(split.test)) == (120, 120)
-
-
-def test_a_random_split_stops_on_five_hundred_nodes_at_most() -> None:
     assert len(random_split(some_labels(3000), 0).val) == 500
 
 
@@ -184,7 +162,7 @@ def test_classes_without_a_labelled_node_are_passed_over() -> None:
     assert np.bincount(labels[split.train]).tolist() == [5, 0, 5]
 
 
-def test_a_class_with_too_few_labels_is_told_by_name_and_number() -> None:
+def test_a_class_with_too_few_labels_is_reported_by_name_and_number() -> None:
     labels = np.array([0] * 30 + [1] * 3 + [-1] * 9)
     with pytest.raises(InputError) as caught:
         random_split(labels, 0, class_names=["ant", "bee"])
@@ -210,39 +188,39 @@ def test_a_class_with_too_few_labels_is_told_by_name_and_number() -> None:
         ([0] * 9, {"train": 1, "test": True}, "`test` must be .* got True"),
     ],
 )
-def test_sizes_that_a_random_split_cannot_meet_are_told(
+def test_sizes_that_a_random_split_cannot_meet_are_reported(
     labels: list[int], arguments: Any, part: str
 ) -> None:
     with pytest.raises(InputError, match=part):
         random_split(np.array(labels), 0, **arguments)
 
 
-def parts(**changes: Any) -> dict[str, Any]:
-    base = {"train": [0, 1], "val": [2], "test": [3], "rest": [4]}
-    arrays = {k: np.asarray(v, dtype=np.int64) for k, v in base.items()}
-    return {**arrays, "num_nodes": 5, **changes}
+def test_sizes_of_the_data_module_go_to_both_splits() -> None:
+    labels = some_labels(1000)
+    sizes = SplitSizes(7, 90, None, 300)
+    for seed, name in ((1, "test"), (VALIDATION_SEEDS[0], "rest")):
+        split, plain = sizes.ppnp(labels, seed, (), 500), ppnp_split(labels, seed, 300, 7, 90)
+        for part in ("train", "val"):
+            assert getattr(split, part).tolist() == getattr(plain, part).tolist()
+        # With a validation seed the test nodes of the protocol are never used.
+        assert split.test.tolist() == getattr(plain, name).tolist()
+    assert len(sizes.ppnp(labels, 1, (), 500).rest) == 300 - 28 - 90
+    assert len(SplitSizes(7, 90, None, None).ppnp(labels, 1, (), 500).test) == 500
+    for wrong in (SplitSizes(0.1, None, None, None), SplitSizes(7, 0.1, None, None)):
+        with pytest.raises(InputError, match=r"0\.1"):
+            wrong.ppnp(labels, 1, (), 300)
+    with pytest.raises(InputError, match="none for `test`"):
+        SplitSizes(7, 90, 50, None).ppnp(labels, 1, (), 300)
+    random = SplitSizes(5, 0.1, 50, None).random(labels, 0, ())
+    assert (len(random.train), len(random.val), len(random.test)) == (20, 100, 50)
 
 
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"train": np.empty(0, np.int64)}, "`train` must hold at least one node"),
-        ({"val": np.empty(0, np.int64)}, "`val` must hold at least one node"),
-        ({"val": np.array([5])}, "`val` must hold node positions from 0 to 4"),
-        ({"test": np.array([-1])}, "`test` must hold node positions"),
-        ({"test": np.array([1])}, r"node 1 2 times \(in train and test\)"),
-        ({"rest": np.array([2])}, r"node 2 2 times \(in val and rest\)"),
-        ({"train": np.array([1, 1])}, r"node 1 2 times \(in train\)"),
-        ({"test": np.array([3], np.int32)}, "`test` must be a one-dimensional int64 array"),
-        ({"test": np.array([[3]])}, "`test` must be a one-dimensional int64 array"),
-    ],
-)
-def test_a_split_refuses_parts_that_overlap_or_leave_the_graph(changes: Any, part: str) -> None:
-    with pytest.raises(InputError, match=part):
-        Split(**parts(**changes))
-
-
-def test_a_split_may_have_no_test_nodes_and_cannot_be_changed() -> None:
-    split = Split(**parts(test=np.empty(0, np.int64)))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        split.train = split.val  # type: ignore[misc]
+def test_a_count_that_was_parsed_as_a_float_is_a_count() -> None:
+    assert [count_or_share(value) for value in (60.0, 0.5, 20, None, 1.5)] == [
+        60,
+        0.5,
+        20,
+        None,
+        1.5,
+    ]
+    assert isinstance(count_or_share(60.0), int)

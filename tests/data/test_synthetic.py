@@ -42,7 +42,7 @@ def accuracy(raw: RawGraph, scores: npt.NDArray[np.float64], nodes: IntArray) ->
     return float((scores[nodes].argmax(axis=1) == raw.labels[nodes]).mean())
 
 
-def test_the_graph_is_simple_and_has_the_size_asked_for() -> None:
+def test_the_graph_is_simple_and_of_the_given_size() -> None:
     raw = synthetic_graph(
         1000, num_classes=4, num_features=200, average_degree=7.0, homophily=0.6, seed=3
     )
@@ -91,7 +91,7 @@ def test_a_smaller_exponent_makes_degrees_more_uneven() -> None:
 
 
 def test_the_tail_of_the_degrees_follows_the_power_law() -> None:
-    values = degrees(synthetic_graph(200_000, average_degree=20.0, degree_exponent=3.0))
+    values = degrees(synthetic_graph(100_000, average_degree=20.0, degree_exponent=3.0))
     # Exponent 3: twice the degree is met by a quarter of the nodes.
     share = np.mean(values >= 80) / np.mean(values >= 40)
     assert share == pytest.approx(0.25, abs=0.03)
@@ -106,16 +106,14 @@ def test_words_are_zeros_and_ones_and_as_many_as_asked_for() -> None:
     assert np.diff(x.indptr).min() >= 1
 
 
-def test_some_words_are_frequent_and_most_are_rare() -> None:
-    counts = np.sort(words(synthetic_graph()).sum(axis=0))
-    assert counts[-50:].sum() > 3 * counts[:500].sum() / 10
-
-
 @pytest.mark.parametrize("num_features", [6, 7, 1000])
-def test_every_word_can_occur_and_none_beyond(num_features: int) -> None:
+def test_every_word_occurs_and_some_are_frequent(num_features: int) -> None:
     x = words(synthetic_graph(num_features=num_features, words_per_node=6.0))
     assert x.shape[1] == num_features
-    assert np.all(x.sum(axis=0) > 0)
+    counts = np.sort(x.sum(axis=0))
+    assert counts[0] > 0
+    if num_features == 1000:  # were all words alike, 50 would be a tenth of 500
+        assert counts[-50:].sum() > counts[:500].sum() / 2
 
 
 @pytest.mark.parametrize("signal", [0.0, 0.5, 1.0])
@@ -150,22 +148,15 @@ def test_by_default_the_graph_helps_a_classifier_of_features_a_lot() -> None:
     assert gain > 0.15
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not() -> None:
+def test_the_graph_depends_on_its_seed_alone() -> None:
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
     first, again, other = (synthetic_graph(500, seed=seed) for seed in (1, 1, 2))
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
     for name in ("adjacency", "features"):
         a, b, c = (getattr(raw, name) for raw in (first, again, other))
         assert a.indices.tobytes() == b.indices.tobytes() != c.indices.tobytes()
         assert a.indptr.tobytes() == b.indptr.tobytes() != c.indptr.tobytes()
     assert first.labels.tobytes() == again.labels.tobytes() != other.labels.tobytes()
-
-
-def test_the_global_random_state_is_neither_read_nor_changed() -> None:
-    np.random.seed(0)
-    before = np.random.get_state()[1].tolist()  # type: ignore[index]
-    first = synthetic_graph(500)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
-    np.random.seed(1)
-    assert abs(first.adjacency - synthetic_graph(500).adjacency).sum() == 0
 
 
 @pytest.mark.parametrize(

@@ -1,72 +1,105 @@
-"""Runs for tests: made up, and done by worker processes that only pretend to train."""
+"""Runs for tests: made up, and computed by functions that only pretend to train."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pamt_lightning.studies.expand import Run
-from pamt_lightning.studies.outcome import Cell
-
-PATIENCE = 180.0  # seconds; the machine may be busy
-
-# A real worker but for what it does with a run: the last argument says that.
-PRETENDING = """
-import os, signal, sys, time
-from pathlib import Path
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies import worker
+from pamt_lightning.studies.executor import Executor, Finished, Job, Work, perform
+from pamt_lightning.studies.outcome import Cell
+from pamt_lightning.studies.runs import Run
+from pamt_lightning.training.config import RunConfig
 
-def fit(args):
-    if args[-1] == "dies":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if args[-1].startswith("says "):
-        print(args[-1].removeprefix("says "), file=sys.stderr, flush=True)
-    if args[-1].startswith("leaves"):
-        print(args[-1].removeprefix("leaves").strip(), file=sys.stderr, flush=True)
-        os._exit(3)
-    if args[-1] == "is terminated":
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1000)
-    if args[-1].startswith("is terminated unless "):
-        path = Path(args[-1].removeprefix("is terminated unless "))
-        if not path.exists():
-            path.touch()
-            raise SystemExit(130)
-    if args[-1] == "is stopped by Lightning":
-        raise SystemExit(130)
-    if args[-1] == "is interrupted":
-        raise KeyboardInterrupt
-    if args[-1] == "is refused":
-        raise InputError("`alpha` is\\n  wrong.")
-    if args[-1] == "breaks":
-        raise KeyError("a bug")
-    if args[-1].startswith("waits for "):
-        while not Path(args[-1].removeprefix("waits for ")).exists():
-            time.sleep(0.01)
-    facts = {"tested_on": "test nodes", "data_hashes": {}, "environment": {"python": "3"}}
-    facts["config"] = {}
-    return {"test_acc": 0.5, "process": float(os.getpid()), "seconds": 0.25}, facts
-
-worker.fit, worker.load = fit, lambda: None
-worker.is_current = lambda config: config["code"] != "old"
-worker.was_meant = lambda meant, *_: meant["code"] != "edited"
-worker.main(sys.argv[1])
-"""
-PRETEND = ("-c", PRETENDING)
-
+PATIENCE = 120.0  # seconds; the machine may be busy
 SMALL = {"data.synthetic.num_nodes": 300, "trainer.max_epochs": 30}
 
 
-def made_up_run(name: str, what: str = "is done", code: str = "new") -> Run:
-    """A run for a worker that pretends."""
-    config: dict[str, Any] = {"model": {"class_path": "Pretended"}, "code": code}
-    return Run(name, Cell("nowhere", "PAMT"), "test0", 0, ("--what", what), config)
+def pretend(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What a worker does in place of training: what the option ``model.what`` says."""
+    what = str(payload["config"]["model"]["init_args"].get("what", ""))
+    verb, _, rest = what.partition(" ")
+    if verb == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif verb == "print":
+        print(rest, file=sys.stderr, flush=True)
+        print(rest, flush=True)
+    elif verb == "exit":
+        print(rest, file=sys.stderr, flush=True)
+        os._exit(3)
+    elif verb == "terminate":
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1000)
+    elif verb == "interrupt-once" and not Path(rest).exists():
+        Path(rest).touch()
+        raise SystemExit(130)
+    elif verb == "interrupt":
+        raise KeyboardInterrupt
+    elif verb == "refuse":
+        raise InputError("`alpha` is\n  wrong.")
+    elif verb == "break":
+        raise KeyError("a bug")
+    elif verb == "outdated":
+        return {"outdated": "the data changed"}
+    elif verb == "wait":
+        while not Path(rest).exists():
+            time.sleep(0.01)
+    metrics = {"test_acc": 0.5, "val_acc": 0.4, "process": float(os.getpid())}
+    return {
+        "metrics": metrics,
+        "tested_on": "test nodes",
+        "environment": {"python": "3", "threads": os.environ.get("OMP_NUM_THREADS", "")},
+        "wall_seconds": 0.25,
+    }
+
+
+def fail_to_start() -> None:
+    """A worker process that cannot even start."""
+    raise OSError("no such library")
+
+
+class FakeExecutor(Executor):
+    """Computes jobs in this process when it is waited for them, the oldest first."""
+
+    def __init__(self, work: Work = pretend, slots: int = 1) -> None:
+        self.work, self.slots = work, slots
+        self.jobs: list[Job] = []
+        self.submitted: list[str] = []
+
+    def submit(self, job: Job) -> None:
+        assert len(self.jobs) < self.slots
+        self.jobs.append(job)
+        self.submitted.append(job.job_id)
+
+    def wait(self, timeout: float) -> list[Finished]:
+        job = self.jobs.pop(0)
+        try:
+            return [Finished(job.job_id, perform(self.work, job.payload))]
+        except (KeyboardInterrupt, SystemExit):
+            error = "its process was stopped twice."
+            return [Finished(job.job_id, {"error": error}, stopped=True)]
+
+    def close(self) -> None:
+        self.jobs.clear()
+
+
+def made_up_config(**init_args: Any) -> RunConfig:
+    """A configuration that nothing can train."""
+    return RunConfig("PAMT", {"class_path": "pamt_lightning.PAMTModule", "init_args": init_args})
+
+
+def made_up_run(name: str, what: str = "", dataset: str = "nowhere") -> Run:
+    """A run for `pretend`."""
+    config = made_up_config(what=what)
+    return Run(name, f"config-{name}", Cell(dataset, "PAMT"), "test0", 0, config)
 
 
 def write_study(path: Path, **content: Any) -> str:
@@ -76,19 +109,21 @@ def write_study(path: Path, **content: Any) -> str:
     return str(path)
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     """Wait, but not for ever."""
     end = time.monotonic() + PATIENCE
-    while not is_so():
+    while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True)
-    pairs = [line.split() for line in table.stdout.splitlines()]
-    return [int(child) for child, parent in pairs if int(parent) == pid]
+def workers_of(pid: int) -> list[int]:
+    """The worker processes of a process; its other child is multiprocessing's resource tracker."""
+    table = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True
+    )
+    rows = [line.split(None, 2) for line in table.stdout.splitlines()]
+    return [int(row[0]) for row in rows if int(row[1]) == pid and "spawn_main" in row[2]]
 
 
 def has_ended(pid: int) -> bool:

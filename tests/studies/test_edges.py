@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, MLPModule
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.studies.edges import bad_edge_metrics
 from tests.methods.helpers import small_data, small_model
 
 
 class Mask:
-    """A mask that gives each edge what a function of its ends says."""
+    """A mask whose value at each edge is a function of its ends."""
 
     mask = True
     device = torch.device("cpu")
@@ -21,8 +22,9 @@ class Mask:
     def __init__(self, similarity: Any) -> None:
         self.similarity = similarity
 
-    def mask_similarity(self, graph: Graph) -> Tensor:
-        ends = graph.adjacency.to_dense().nonzero().tolist()  # in the order of the stored entries
+    def mask_similarity(self, batch: GraphBatch) -> Tensor:
+        adjacency = batch.graph.adjacency
+        ends = adjacency.to_dense().nonzero().tolist()  # in the order of the stored entries
         return torch.tensor([float(self.similarity(i, j)) for i, j in ends])
 
 
@@ -79,7 +81,8 @@ def four_nodes() -> Any:
     x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], dtype=np.float32)
     graph = Graph.from_scipy(sp.csr_array(x), adjacency(now), labels, ("a", "b"))
     raw = SimpleNamespace(adjacency=adjacency(before))
-    return SimpleNamespace(graph=graph, raw=raw, graph_on=lambda device: graph)
+    batch = GraphBatch.from_graph(graph, torch.float32)
+    return SimpleNamespace(graph=graph, raw=raw, full_batch=lambda: batch)
 
 
 def adjacency(ends: list[tuple[int, int]]) -> Any:
@@ -98,7 +101,7 @@ def test_a_mask_that_knows_the_classes_finds_all() -> None:
     assert metrics["mask_auc_planted"] == metrics["mask_auc_original"] == 0.0
 
 
-def test_planted_edges_are_told_from_those_that_were_there() -> None:
+def test_planted_edges_are_distinguished_from_original_ones() -> None:
     by_edge = {(0, 2): 0.1, (2, 3): 0.5, (1, 3): 0.9}
     metrics = bad_edge_metrics(Mask(lambda i, j: by_edge[min(i, j), max(i, j)]), four_nodes())
     assert metrics["mask_auc_planted"] == 1.0

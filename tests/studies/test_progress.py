@@ -1,16 +1,23 @@
+from __future__ import annotations
+
 import io
 import sys
 from typing import Any
 
 import pytest
 
-from pamt_lightning.studies.progress import Clock, Progress
+from pamt_lightning.studies.progress import Progress
+from pamt_lightning.studies.runs import Run
 from tests.studies.small_runs import made_up_run
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def some_runs(count: int, dataset: str = "nowhere") -> list[Run]:
+    return [made_up_run(f"{dataset}-{number}", dataset=dataset) for number in range(count)]
 
 
 @pytest.fixture
@@ -21,61 +28,68 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_without_a_terminal_there_is_a_line_a_minute(
+def test_without_a_terminal_there_is_a_line_a_minute_and_one_at_the_end(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Progress(total=1200, done=2, jobs=2) as progress:
-        for seconds in (30, 29, 1, 59, 1):
+    runs = some_runs(1200)
+    with Progress(runs, {}, runs[1195:], jobs=2) as progress:
+        for seconds in (30, 29, 1, 59, 0):
             clock[0] += seconds
-            progress.step("left 10:00")
+            progress.step([], [], failed=1)
     assert capsys.readouterr().err.splitlines() == [
-        "runs: 2 of 1,200, 2 processes for the rest",
-        "runs: 5 of 1,200, left 10:00",
-        "runs: 7 of 1,200, left 10:00",
+        "runs: 1,195 of 1,200, 2 at a time",
+        "runs: 1,198 of 1,200, 1 failed",
+        "runs: 1,200 of 1,200",
     ]
 
 
-@pytest.mark.usefixtures("clock")
-def test_the_last_run_has_its_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(total=2, done=1, jobs=1) as progress:
-        progress.step("left 00:00")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["runs: 1 of 2, 1 process for the rest", "runs: 2 of 2"]
-
-
-@pytest.mark.parametrize(("done", "quiet"), [(2, False), (0, True)])
-def test_where_there_is_nothing_to_do_or_tell_nothing_is_said(
-    done: int, quiet: bool, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("missing", "quiet"), [(0, False), (1, True)])
+def test_nothing_is_printed_if_there_is_nothing_to_do_or_it_is_quiet(
+    missing: int, quiet: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Progress(total=2, done=done, jobs=1, quiet=quiet) as progress:
-        if not done:
-            progress.step()
+    runs = some_runs(2)
+    with Progress(runs, {}, runs[:missing], jobs=1, quiet=quiet) as progress:
+        if missing:
+            progress.step([], [], 0)
     assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with Progress(total=4, done=1, jobs=1) as progress:
-        progress.step("left 00:07")
-        progress.step("left 00:05")
+    runs = some_runs(4)
+    with Progress(runs, {}, runs[1:], jobs=1) as progress:
+        progress.step([], [], 0)
+        progress.step([], [], 2)
     shown = terminal.getvalue()
-    assert "75%" in shown
-    assert "3/4" in shown
-    assert "for the rest" not in shown
+    assert all(fact in shown for fact in ("75%", "3/4", "2 failed")), shown
+    assert "at a time" not in shown
 
 
-def test_what_is_left_is_guessed_from_runs_alike() -> None:
-    a, b = made_up_run("a"), made_up_run("b")
-    training: dict[str, dict[str, Any]] = {
-        "a": {"metrics": {"seconds": 9.0}},
-        "b": {"error": "x", "wall_seconds": 9.0},
+def test_the_time_left_is_estimated_from_similar_runs(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = some_runs(4, "here"), some_runs(2, "there")
+    rows: dict[str, dict[str, Any]] = {
+        "here-0": {"metrics": {"seconds": 1.0}, "wall_seconds": 30.0},
+        "here-1": {"error": "x", "wall_seconds": 900.0},
+        "there-0": {"metrics": {}},
     }
-    clock = Clock({"a": a, "b": b}, training, jobs=2)
-    assert clock.text([b], [], 0) == ""  # of neither is known how long it would take
-    rows = {"a": {"metrics": {"seconds": 9.0}, "wall_seconds": 30.0}}
-    clock = Clock({"a": a, "b": b}, rows, jobs=2)
-    assert clock.text([b, b, b, b], [], 0) == "left 01:00"
-    clock.took(b, 90.0)
-    assert clock.text([b], [b], 0) == "left 00:45"
-    assert clock.text([], [], 1) == "left 00:00, 1 failed"
+    with Progress([*here, *there], rows, [*here[2:], there[1]], jobs=2) as progress:
+        clock[0] += 60
+        progress.step([here[3], there[1]], [], 0)  # of `there` nothing is known: 30 s each
+        progress.took(there[1], 90.0)
+        clock[0] += 60
+        progress.step([there[1], there[1]], [here[3]], 1)  # 2 × 90 s and half of 30 s
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1:] == ["runs: 4 of 6, left 00:30", "runs: 5 of 6, left 01:37, 1 failed"]
+
+
+def test_the_time_left_is_unknown_before_a_run_has_finished(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = some_runs(2)
+    with Progress(runs, {}, runs, jobs=1) as progress:
+        clock[0] += 60
+        progress.step(runs[1:], [], 0)
+    assert capsys.readouterr().err.splitlines()[-1] == "runs: 1 of 2"

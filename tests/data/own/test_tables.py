@@ -49,20 +49,16 @@ def test_a_folder_becomes_a_graph_with_ids_labels_and_features_in_file_order(
     assert raw.features.tolist() == [[1, 0.5], [2, 0.25], [3, -400], [0, 7]]
     expected = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert raw.adjacency.toarray().tolist() == expected
+    assert raw.hashes == {
+        "nodes.csv": hashlib.sha256(NODES.encode()).hexdigest(),
+        "edges.csv": hashlib.sha256(EDGES.encode()).hexdigest(),
+    }
 
 
 def test_direction_repetition_and_self_loops_of_edges_do_not_matter(tmp_path: Path) -> None:
     raw = read(tmp_path, edges="target,source\nb,a\na,b\na,b\nc,c\nb,c\n")
     assert raw.num_edges == 2
     assert raw.adjacency.toarray().tolist() == read(tmp_path).adjacency.toarray().tolist()
-
-
-def test_the_hashes_are_those_of_the_two_files(tmp_path: Path) -> None:
-    raw = read(tmp_path)
-    assert raw.hashes == {
-        "nodes.csv": hashlib.sha256(NODES.encode()).hexdigest(),
-        "edges.csv": hashlib.sha256(EDGES.encode()).hexdigest(),
-    }
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -121,7 +117,7 @@ def test_many_chunks_give_the_same_graph_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read(tmp_path)
-    monkeypatch.setattr("pamt_lightning.data.own.table._CELLS_PER_CHUNK", 4)
+    monkeypatch.setattr("pamt_lightning.data.own.tables._CELLS_PER_CHUNK", 4)
     raw = read(tmp_path)
     np.testing.assert_array_equal(dense(raw), dense(expected))
     np.testing.assert_array_equal(raw.labels, expected.labels)
@@ -147,14 +143,16 @@ NODE_DEFECTS = {
     "NaN": ("id,f\na,1\nb,nan\n", 3, "column `f` holds 'nan'"),
     "infinity": ("id,f\na,1\nb,-inf\n", 3, "column `f` holds '-inf'"),
     "beyond float32": ("id,f\na,1\nb,1e39\n", 3, "column `f` holds '1e39'"),
-    "a repeated id": ("id,f\na,1\nb,2\na,3\na,4\n", 4, "'a' was already used on line 2"),
+    "a repeated id": ("id,f\na,1\nb,2\na,3\na,4\n", 4, "'a' is used on line 2 already"),
     "an empty id": ("id,f\na,1\n ,2\n", 3, "`id` is empty"),
     "an open quote": ('id,f\na,1\n"b,2\nc,3\n', 3, "cannot be split into cells"),
 }
 
 
 @pytest.mark.parametrize("defect", NODE_DEFECTS)
-def test_each_defect_of_nodes_csv_is_told_with_file_and_line(tmp_path: Path, defect: str) -> None:
+def test_each_defect_of_nodes_csv_is_reported_with_file_and_line(
+    tmp_path: Path, defect: str
+) -> None:
     nodes, line, part = NODE_DEFECTS[defect]
     text = message(tmp_path, nodes)
     assert text.startswith(f"DIR/nodes.csv, line {line}: ")
@@ -175,25 +173,23 @@ EDGE_DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", EDGE_DEFECTS)
-def test_each_defect_of_edges_csv_is_told_with_file_and_line(tmp_path: Path, defect: str) -> None:
+def test_each_defect_of_edges_csv_is_reported_with_file_and_line(
+    tmp_path: Path, defect: str
+) -> None:
     edges, line, part = EDGE_DEFECTS[defect]
     text = message(tmp_path, edges=edges)
     assert text.startswith(f"DIR/edges.csv, line {line}: ")
     assert part in text
 
 
-def test_unknown_and_repeated_ids_are_counted(tmp_path: Path) -> None:
+def test_unknown_ids_are_counted_and_spaces_named_as_a_reason(tmp_path: Path) -> None:
     assert "3 cell(s)" in message(tmp_path, edges=EDGE_DEFECTS["an unknown source"][0])
-    assert "2 row(s) repeat" in message(tmp_path, NODE_DEFECTS["a repeated id"][0])
-
-
-def test_a_space_around_an_id_is_named_as_the_reason_it_is_unknown(tmp_path: Path) -> None:
     assert "remove them" in message(tmp_path, edges="source,target\na, b\n")
 
 
 @pytest.mark.parametrize("name", ["nodes", "edges"])
 @pytest.mark.parametrize("padding", [0, 3000])
-def test_text_that_is_not_utf8_is_told_with_its_line(
+def test_text_that_is_not_utf8_is_reported_with_its_line(
     tmp_path: Path, name: str, padding: int
 ) -> None:
     content = {"nodes": NODES, "edges": EDGES + "a,b\n" * padding}
@@ -213,7 +209,7 @@ def test_a_missing_file_of_the_folder_is_named(tmp_path: Path, name: str) -> Non
         read_own_graph(tmp_path)
 
 
-def test_a_path_that_is_not_there_or_of_another_kind_is_told(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         read_own_graph(tmp_path / "graph.npz")
     with pytest.raises(InputError, match=r"ends in '\.csv'. For CSV files give their folder"):

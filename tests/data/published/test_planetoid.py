@@ -1,22 +1,24 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import struct
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data import citeseer_order, planetoid
-from pamt_lightning.data.published.planetoid import read_planetoid
+from pamt_lightning.data.published.planetoid import (
+    CITESEER_CLASS_OF_PLANETOID,
+    citeseer_order,
+    read_planetoid,
+)
 from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DatasetSpec
-from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import DatasetIntegrityError
 from tests.data.published.toy import located
 
@@ -78,11 +80,8 @@ def toy_planetoid(**replaced: bytes) -> dict[str, bytes]:
     return {f"ind.toy.{name}": data for name, data in (content | replaced).items()}
 
 
+TABLE = "9f05384c82e02ba59e0356c99ccd8ba0e0a912cfd274689b8a2da447075412bf"
 TOY_PLANETOID = DatasetSpec("toy", (), "a toy", 4, 3, 2, 4, 2, num_known=2)
-
-
-def dense(raw: RawGraph) -> npt.NDArray[np.float32]:
-    return cast("sp.csr_array", raw.features).toarray()
 
 
 class _Bomb:
@@ -95,10 +94,11 @@ class _Bomb:
         return os.system, (f"touch {self.path}",)
 
 
-def test_planetoid_rows_go_where_the_test_index_says(tmp_path: Path) -> None:
-    raw = read_dataset(TOY_PLANETOID, located(tmp_path, "planetoid", toy_planetoid()))
+def test_planetoid_rows_go_where_the_test_index_says() -> None:
+    raw = read_dataset(TOY_PLANETOID, located("planetoid", toy_planetoid()))
     assert raw.node_ids.tolist() == [0, 1, 4, 6]
-    np.testing.assert_array_equal(dense(raw), [[1, 0], [0, 2], [4, 0], [0, 6]])
+    assert isinstance(raw.features, sp.csr_array)
+    assert raw.features.toarray().tolist() == [[1, 0], [0, 2], [4, 0], [0, 6]]
     assert raw.labels.tolist() == [0, 1, 1, 0]
     np.testing.assert_array_equal(
         raw.adjacency.toarray(), [[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1], [0, 1, 1, 0]]
@@ -115,9 +115,8 @@ def test_planetoid_nodes_without_a_label_are_dropped() -> None:
 def test_a_pickle_that_wants_to_run_a_command_is_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     hostile = pickle.dumps(_Bomb(trace), protocol=2)
-    where = located(tmp_path, "planetoid", toy_planetoid(graph=hostile))
     with pytest.raises(DatasetIntegrityError, match=r"ind\.toy\.graph.*`(posix|nt)\.system`"):
-        read_dataset(TOY_PLANETOID, where)
+        read_planetoid(toy_planetoid(graph=hostile))
     assert not trace.exists()
 
 
@@ -150,20 +149,12 @@ def test_a_broken_planetoid_file_is_named(member: str, data: bytes, reason: str)
         read_planetoid(toy_planetoid(**{member: data}))
 
 
-def test_a_planetoid_file_with_a_wrong_hash_is_never_unpickled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where = located(tmp_path, "planetoid", toy_planetoid())
-    (tmp_path / "ind.toy.tx").write_bytes(b"other")
-    monkeypatch.setattr(planetoid, "_RestrictedUnpickler", lambda *_: pytest.fail("unpickled"))
-    with pytest.raises(DatasetIntegrityError, match=r"ind\.toy\.tx is not the published file"):
-        read_dataset(TOY_PLANETOID, where)
-
-
 def test_the_table_of_citeseer_nodes_is_a_selection_of_planetoid_rows() -> None:
-    rows, names = citeseer_order.planetoid_rows(), citeseer_order.node_names()
+    rows, names = citeseer_order()
     assert len(rows) == len(set(rows.tolist())) == 2110
-    assert rows.min() >= 0
-    assert rows.max() < 3327
+    assert 0 <= rows.min() <= rows.max() < 3327
     assert len(names) == len(set(names.tolist())) == 2110
-    assert sorted(citeseer_order.CLASS_OF_PLANETOID) == list(range(6))
+    assert sorted(CITESEER_CLASS_OF_PLANETOID) == list(range(6))
+    # Of the table itself: most of it can only be checked with both publications at hand.
+    table = ",".join(f"{row} {name}" for row, name in zip(rows, names, strict=True))
+    assert hashlib.sha256(table.encode()).hexdigest() == TABLE

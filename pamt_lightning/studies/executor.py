@@ -1,0 +1,298 @@
+"""Where jobs are computed: the interface of an executor, and worker processes on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from pamt_lightning.errors import InputError
+
+Payload = Mapping[str, Any]
+Work = Callable[[Payload], dict[str, Any]]
+
+_STOPPED = 130  # exit code of a worker that was asked to stop during a job
+# Numbers, as Windows lacks some names: SIGKILL; SIGHUP, SIGINT, SIGTERM.
+_KILLED = -9
+_STOP_CODES = (-1, -2, -15, _STOPPED)
+_READY: dict[str, Any] = {"ready": True}
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something to compute.
+
+    Attributes:
+        job_id: Names it.
+        payload: What the work function receives: plain values, so that every engine can send them.
+    """
+
+    job_id: str
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a job.
+
+    Attributes:
+        job_id: Names it.
+        answer: What the work function returned, or the reason of its failure in ``error``.
+        stopped: Whether the worker was stopped from outside, which is no failure of the job.
+    """
+
+    job_id: str
+    answer: dict[str, Any]
+    stopped: bool = False
+
+
+class Executor(ABC):
+    """Computes jobs elsewhere; its owner submits them and collects what becomes of them.
+
+    Attributes:
+        slots: How many jobs may be submitted and not finished at a time.
+    """
+
+    slots: int
+
+    @abstractmethod
+    def submit(self, job: Job) -> None:
+        """Start a job."""
+
+    @abstractmethod
+    def wait(self, timeout: float) -> list[Finished]:
+        """The jobs that finished since the last call; waits for one, but not longer than that.
+
+        Raises:
+            InputError: No job can be computed at all.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop everything at once; unfinished jobs are lost."""
+
+
+def perform(work: Work, payload: Payload) -> dict[str, Any]:
+    """Compute a job here; an error becomes part of the answer."""
+    try:
+        return work(payload)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        if isinstance(error, InputError):
+            return {"error": text}
+        return {"error": f"{type(error).__name__}: {text}", "traceback": traceback.format_exc()}
+
+
+class LocalExecutor(Executor):
+    """Worker processes on this machine.
+
+    A dead worker fails its own job only. (`concurrent.futures.ProcessPoolExecutor` cannot do that:
+    when one of its workers dies, it gives up all pending jobs.) Workers print nothing, and end when
+    this process does, even if it is killed.
+
+    Args:
+        work: The function that computes a job; importable by name.
+        slots: Number of processes.
+        threads: Threads of each.
+        prepare: Called once in each process before its first job; importable by name.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        slots: int,
+        threads: int = 1,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        self.slots, self.threads = slots, threads
+        self._work, self._prepare = work, prepare
+        self._workers: list[_Worker] = []
+        self._folder = tempfile.mkdtemp(prefix="pamt-workers-")
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker, or to a new one."""
+        while True:
+            worker = self._idle_worker()
+            worker.job = job
+            try:
+                worker.connection.send(job.payload)
+            except OSError:  # it died while it was idle
+                self._remove(worker)
+            else:
+                return
+
+    def wait(self, timeout: float) -> list[Finished]:
+        """The jobs that finished since the last call; waits for one, but not longer than that."""
+        busy = [worker for worker in self._workers if worker.job is not None]
+        handles = [handle for worker in busy for handle in worker.handles()]
+        ready = wait(handles, timeout)
+        finished = []
+        for worker in busy:
+            if any(handle in ready for handle in worker.handles()):
+                result = self._receive(worker)
+                finished += [] if result is None else [result]
+        return finished
+
+    def close(self) -> None:
+        """Kill all workers."""
+        for worker in list(self._workers):
+            self._remove(worker)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _receive(self, worker: _Worker) -> Finished | None:
+        assert worker.job is not None
+        job_id = worker.job.job_id
+        try:
+            # A worker that died may have sent its answer before.
+            answer = worker.connection.recv() if worker.connection.poll() else None
+        except (EOFError, OSError):
+            answer = None
+        if answer == _READY:
+            worker.is_ready = True
+            return None
+        if answer is not None:
+            worker.job = None
+            return Finished(job_id, answer)
+        code, message = worker.exit_code(), worker.last_message()
+        is_ready = worker.is_ready
+        self._remove(worker)
+        how = f"signal {-code}" if code < 0 else f"code {code}"
+        if code in _STOP_CODES:
+            error = f"its process was stopped twice ({how}); the run was not recorded."
+            return Finished(job_id, {"error": error}, stopped=True)
+        memory = ", which often means that memory was short" if code == _KILLED else ""
+        error = f"process ended with {how}{memory}{f': {message}' if message else '.'}"
+        if not is_ready:  # neither could the next one, and each would cost a run
+            raise InputError(f"no run can be started: a {error}")
+        return Finished(job_id, {"error": f"its {error}"})
+
+    def _idle_worker(self) -> _Worker:
+        for worker in [each for each in self._workers if each.job is None]:
+            if worker.process.is_alive():
+                return worker
+            self._remove(worker)
+        worker = _Worker(self._work, self._prepare, self.threads, Path(self._folder))
+        self._workers.append(worker)
+        return worker
+
+    def _remove(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.kill()
+
+
+class _Worker:
+    """A worker process, as its parent sees it."""
+
+    def __init__(
+        self, work: Work, prepare: Callable[[], None] | None, threads: int, folder: Path
+    ) -> None:
+        # Not fork: torch and its threads do not survive it.
+        context = get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        descriptor, self._errors = tempfile.mkstemp(dir=folder)
+        os.close(descriptor)
+        self.process = context.Process(
+            target=_serve, args=(theirs, work, prepare, self._errors), daemon=True
+        )
+        self.job: Job | None = None
+        self.is_ready = False
+        with _thread_variables(threads), _no_ctrl_c():
+            self.process.start()
+        theirs.close()
+
+    def handles(self) -> tuple[Connection[Any, Any] | int, ...]:
+        """What becomes ready when it sends something or ends."""
+        return self.connection, self.process.sentinel
+
+    def exit_code(self) -> int:
+        """Wait for its end."""
+        self.process.join()
+        return self.process.exitcode or 0
+
+    def last_message(self) -> str:
+        """The last line that its job wrote to standard error."""
+        lines = Path(self._errors).read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.connection.close()
+        with suppress(OSError):
+            os.unlink(self._errors)
+
+
+@contextmanager
+def _thread_variables(threads: int) -> Iterator[None]:
+    """Set the variables that numerical libraries read when they are loaded."""
+    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """Start processes that Ctrl-C in the terminal does not reach: their parent stops them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(
+    connection: Connection[Any, Any], work: Work, prepare: Callable[[], None] | None, errors: str
+) -> None:
+    """The worker process: compute jobs until the parent ends it or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), 2)
+    threading.Thread(target=_end_with_parent, args=(Path(errors).parent,), daemon=True).start()
+    warnings.filterwarnings("ignore")
+    if prepare is not None:
+        prepare()
+    connection.send(_READY)
+    while True:
+        payload = connection.recv()
+        os.ftruncate(2, 0)  # messages of earlier jobs explain nothing
+        try:
+            answer = perform(work, payload)
+        except (KeyboardInterrupt, SystemExit):
+            # Lightning makes a SystemExit of SIGTERM; what was stopped is not finished.
+            os._exit(_STOPPED)
+        sys.stderr.flush()
+        connection.send(answer)
+
+
+def _end_with_parent(folder: Path) -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
