@@ -20,7 +20,7 @@ from pamt_lightning.benchmarks.clock import seconds_of
 from pamt_lightning.benchmarks.epochs import PlainLoop
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.store.synthetic import write_synthetic
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.training.results import peak_memory_mb
 

@@ -20,6 +20,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,9 @@ from pamt_lightning.data.raw import (
     sort_class_names,
 )
 from pamt_lightning.errors import InputError
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 EDGES_FILE = "edges.csv"
 NODES_FILE = "nodes.csv"
@@ -60,35 +64,30 @@ def read_csv_folder(folder: Path) -> RawGraph:
             f"there is no feature column beside {', '.join(table.columns)}. Add at least one "
             "column with a number per node.",
         )
-    line_of: dict[str, int] = {}  # id -> line; a dict keeps the order of the file
+    ids: list[str] = []
     label_codes: list[int] = []
     code_of = {"": 0}  # label -> code, in order of appearance
     blocks: list[Features] = []
-    for chunk in table.chunks():
-        for line, row in chunk:
-            node_id = row[id_column]
-            if not node_id.strip():
-                raise table.error(line, f"the `{_ID}` is empty. Give every node an id.")
-            if line_of.setdefault(node_id, line) != line:
-                raise table.error(
-                    line,
-                    f"the `{_ID}` {node_id!r} is used on line {line_of[node_id]} already. Each "
-                    "node has one row and an id of its own.",
-                )
-            label = "" if label_column is None else row[label_column].strip()
-            label_codes.append(code_of.setdefault(label, len(code_of)))
-        blocks.append(pack_features(_parse_features(table, chunk, feature_columns)))
-    if not line_of:
+    for start, rows in table.chunks():
+        ids += [row[id_column] for row in rows]
+        if label_column is not None:
+            label_codes += [
+                code_of.setdefault(row[label_column].strip(), len(code_of)) for row in rows
+            ]
+        blocks.append(pack_features(_parse_features(table, start, rows, feature_columns)))
+    if not ids:
         raise table.error(2, "there is no row below the header. Add one row per node.")
+    position = {node_id: i for i, node_id in enumerate(ids)}
+    if len(position) < len(ids) or not all(map(str.strip, position)):
+        raise _bad_id(table, id_column)
     class_names = sort_class_names(name for name in code_of if name)
     number_of = {"": -1} | {name: i for i, name in enumerate(class_names)}
     numbers = np.array([number_of[label] for label in code_of], dtype=np.int64)
-    position = {node_id: i for i, node_id in enumerate(line_of)}
     return RawGraph(
         adjacency=_read_adjacency(folder / EDGES_FILE, position),
         features=_stack(blocks),
-        labels=numbers[label_codes],
-        node_ids=np.array(list(position)),
+        labels=numbers[label_codes or [0] * len(ids)],
+        node_ids=np.array(ids),
         class_names=class_names,
         feature_names=tuple(table.columns[column] for column in feature_columns),
     )
@@ -144,13 +143,31 @@ class CsvTable:
             if self.columns.count(name) > 1:
                 raise self.error(1, f"the header has the column `{name}` twice. Keep one.")
 
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row below the header with the line on which it starts."""
+    def chunks(self) -> Iterator[tuple[int, list[list[str]]]]:
+        """Lists of rows, each with the number of its first row (from 0, header not counted)."""
         width = len(self.columns)
+        start = 0
         with self.path.open(encoding="utf-8-sig", newline="") as file:
-            # Strict: a quote that is never closed is an error and not a cell with half the file.
-            reader = csv.reader(file, delimiter=self._delimiter, strict=True)
-            line = 1
+            reader = self._reader(file)
+            try:
+                next(reader)
+                while read := list(islice(reader, max(1, _CELLS_PER_CHUNK // width))):
+                    rows = [row for row in read if row]
+                    if {len(row) for row in rows} - {width}:
+                        raise csv.Error
+                    yield start, rows
+                    start += len(rows)
+            except (csv.Error, UnicodeDecodeError):
+                for _ in self.rows():  # fails on the same row, and knows its line
+                    pass
+                raise  # unless the file was changed meanwhile
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row with the line on which it starts; slow, for error messages."""
+        width = len(self.columns)
+        line = 1
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            reader = self._reader(file)
             try:
                 for row in reader:
                     if row and len(row) != width:
@@ -171,15 +188,17 @@ class CsvTable:
                     'is not closed; inside a quoted text write it twice ("").',
                 ) from None
 
-    def chunks(self) -> Iterator[list[tuple[int, list[str]]]]:
-        """The same rows in lists of limited size."""
-        rows = self.rows()
-        while chunk := list(islice(rows, max(1, _CELLS_PER_CHUNK // len(self.columns)))):
-            yield chunk
+    def line_of(self, row: int) -> int:
+        """The line of a row; not ``row + 2`` if there are blank lines or quoted line breaks."""
+        return next(islice(self.rows(), row, None))[0]
 
     def error(self, line: int, message: str) -> InputError:
         """An error about one line of the file."""
         return InputError(f"{self.path}, line {line}: {message}")
+
+    def _reader(self, file: TextIO) -> Reader:
+        # Strict: a quote that is never closed is an error and not a cell with half the file.
+        return csv.reader(file, delimiter=self._delimiter, strict=True)
 
     def _not_utf8(self) -> InputError:
         data = self.path.read_bytes()
@@ -191,10 +210,10 @@ class CsvTable:
 
 
 def _parse_features(
-    table: CsvTable, chunk: Sequence[tuple[int, list[str]]], columns: Sequence[int]
+    table: CsvTable, start: int, rows: Sequence[Sequence[str]], columns: Sequence[int]
 ) -> npt.NDArray[np.float64]:
     """The features of some rows as finite numbers."""
-    cells = [row[column] for _, row in chunk for column in columns]
+    cells = [row[column] for row in rows for column in columns]
     try:
         values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         # Python reads "1_2" as 12; in a data file this is a text.
@@ -204,8 +223,9 @@ def _parse_features(
     if not is_clean:
         bad, reason = next((i, why) for i, cell in enumerate(cells) if (why := _defect(cell)))
         row, column = divmod(bad, len(columns))
-        raise table.error(chunk[row][0], f"column `{table.columns[columns[column]]}` {reason}")
-    return values.reshape(len(chunk), len(columns))
+        name = table.columns[columns[column]]
+        raise table.error(table.line_of(start + row), f"column `{name}` {reason}")
+    return values.reshape(len(rows), len(columns))
 
 
 def _defect(cell: str) -> str:
@@ -225,6 +245,22 @@ def _defect(cell: str) -> str:
             "Replace it, for instance by 0."
         )
     return ""
+
+
+def _bad_id(table: CsvTable, id_column: int) -> InputError:
+    """The error for the first id that is empty or used before."""
+    line_of: dict[str, int] = {}
+    for line, row in table.rows():
+        node_id = row[id_column]
+        if not node_id.strip():
+            break
+        if line_of.setdefault(node_id, line) != line:
+            return table.error(
+                line,
+                f"the `{_ID}` {node_id!r} is used on line {line_of[node_id]} already. Each node "
+                "has one row and an id of its own.",
+            )
+    return table.error(line, f"the `{_ID}` is empty. Give every node an id.")
 
 
 def _stack(blocks: Sequence[Features]) -> Features:
@@ -248,10 +284,10 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
         )
     blocks = [np.empty(0, dtype=np.int64)]
     try:
-        for chunk in table.chunks():
+        for _, rows in table.chunks():
             # Which column is the source does not matter: the graph is undirected.
-            ends = map(position.__getitem__, chain.from_iterable(row for _, row in chunk))
-            blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(chunk)))
+            ends = map(position.__getitem__, chain.from_iterable(rows))
+            blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(rows)))
     except KeyError:
         raise _unknown_id(table, position) from None
     edges = np.concatenate(blocks).reshape(-1, 2)
