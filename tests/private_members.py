@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
@@ -31,6 +30,13 @@ def defined_names(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(node.attr)
     return {name for name in found if is_private(name)}
+
+
+def for_typing_only(tree: ast.AST) -> set[ast.AST]:
+    """What runs under ``if TYPE_CHECKING`` only."""
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    checked = [block for block in blocks if "TYPE_CHECKING" in ast.unparse(block.test)]
+    return {inner for block in checked for inner in ast.walk(block)}
 
 
 @cache
@@ -77,7 +83,8 @@ def private_uses(
         namespace: The module after its import, to look up base classes and modules.
         ours: Private names that the package defines.
     """
-    for node in ast.walk(tree):
+    unused = for_typing_only(tree)
+    for node in (node for node in ast.walk(tree) if node not in unused):
         if isinstance(node, ast.ImportFrom) and not _is_ours(node.module):
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             yield from (f"from {node.module} import {name}" for name in names if is_private(name))
@@ -94,9 +101,9 @@ def private_uses(
         elif isinstance(node, ast.ClassDef):
             theirs = inherited(node, namespace)
             for inner in ast.walk(node):
-                name = _member(inner)
-                if name in theirs:
-                    yield f"{node.name}.{name} of {theirs[name]}"
+                member = _member(inner)
+                if member in theirs:
+                    yield f"{node.name}.{member} of {theirs[member]}"
 
 
 def _attribute(
@@ -135,9 +142,5 @@ def in_example(source: str) -> list[str]:
     """The private uses in a piece of source that is run."""
     tree = ast.parse(textwrap.dedent(source))
     namespace: dict[str, Any] = {"__name__": "example"}
-    module = sys.modules["example"] = ModuleType("example")
-    try:
-        exec(compile(tree, "example", "exec"), namespace)
-    finally:
-        del sys.modules[module.__name__]
+    exec(compile(tree, "example", "exec"), namespace)
     return list(private_uses(tree, namespace, defined_names(tree)))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pamt_lightning
-from tests.private_members import defined_names, in_example, private_uses
+from tests.private_members import defined_names, for_typing_only, in_example, private_uses
 
 PACKAGE = Path(pamt_lightning.__file__).parent
 ROOT = PACKAGE.parent
@@ -100,15 +100,6 @@ def imports(nodes: Iterable[ast.AST]) -> set[str]:
             assert node.module is not None
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
-
-
-def for_typing_only(tree: ast.AST) -> set[ast.AST]:
-    blocks = [
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
-    ]
-    return {inner for block in blocks for inner in ast.walk(block)}
 
 
 # Layers --------------------------------------------------------------------------------------

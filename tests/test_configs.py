@@ -139,7 +139,7 @@ def own_values(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     layer = make_layer(path.name, read_yaml(path, "sections"))
     method = layer.model.method if layer.model else None
     assert method is not None
-    classes = {
+    classes: dict[str, type[Any]] = {
         "data": GraphDataModule,
         "model": import_class(method.class_path),
         "stopping": BestStopping,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pamt_lightning import GATModule, PAMTModule, PTSModule
+from pamt_lightning import GATModule
 from pamt_lightning.cli.configure import Configurator, FitOptions
 from pamt_lightning.cli.main import main
 from pamt_lightning.errors import InputError
@@ -52,29 +52,6 @@ def test_command_line_options_override_files_wherever_they_are(
     assert model["class_path"] == "GAT"
     assert model["init_args"]["lr"] == 0.1
     assert model["init_args"]["dropout"] == 0.6  # neither PAMT's nor that of the data set's file
-
-
-def test_options_override_values_for_one_data_set(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.yaml").write_text("by_dataset: {pubmed: {trainer: {max_epochs: 5}}}")
-    argv = ["--config", "a.yaml", "--data.dataset", "pubmed"]
-    assert parsed(argv, capsys)["trainer"]["max_epochs"] == 5
-    config = parsed(["--trainer.max_epochs", "8", *argv], capsys)
-    assert config["trainer"]["max_epochs"] == 8
-    assert "by_dataset" not in config
-
-
-def test_no_default_of_another_class_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    values = parsed(["--config", "configs/cora_ml.yaml", "--model", "PTS"], capsys)["model"]
-    assert default(PTSModule, "lr") != default(PAMTModule, "lr")
-    for name, value in values["init_args"].items():
-        assert value == default(PTSModule, name), name
-
-
-def test_pamt_keeps_the_values_of_the_data_set(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv in (["--config", "configs/ms_academic.yaml"], []):
-        assert parsed([*argv, "--model", "pamt"], capsys) == parsed(argv, capsys)
 
 
 def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +113,6 @@ def test_a_run_is_named_as_the_user_chose(
     ("argv", "facts"),
     [
         (["--model.hiden_dim", "3"], ("--model.hiden_dim", "Did you mean 'hidden_dim'?")),
-        (["--model.hiden_dim=3"], ("--model.hiden_dim", "Did you mean 'hidden_dim'?")),
         (["--model", "GAT", "--model.num_head", "3"], ("Did you mean 'num_heads'?",)),
         (["--model", "GAT", "--model.momentum", "3"], ("--model.momentum",)),
         (["--trainer.max_epoch", "3"], ("Did you mean 'max_epochs'?",)),
@@ -151,12 +127,8 @@ def test_a_run_is_named_as_the_user_chose(
         (["--seed_everything", "false"], ("seed_everything", "int", "False")),
         (["--test_after_fit", "maybe"], ("test_after_fit", "bool", "maybe")),
         (["--trainer.max_epochs", "1.5"], ("trainer.max_epochs", "int", "1.5")),
-        (["--model", "GATT"], ("'GATT'", "Did you mean 'GAT'?")),
-        (["--model", "SupervisedModule"], ("'SupervisedModule'",)),
         (["--model", "collections.OrderedDict"], ("OrderedDict", "NodeClassificationModule")),
         (["--model", "pamt_lightning.no.Such"], ("pamt_lightning.no.Such",)),
-        (["--model", "x.yaml"], ("x.yaml", "--config")),
-        (["--config", "missing.yaml"], ("missing.yaml",)),
         (["oops"], ("oops",)),
     ],
 )
@@ -257,15 +229,10 @@ def test_a_command_with_many_runs_has_the_options_of_fit() -> None:
     assert other.data["split_seed"] == "val1"
     assert other.model["init_args"]["lr"] == 0.4
     assert fit.config.model["init_args"]["lr"] == 0.3
+    below = FitOptions.parse("study", "", args[2:], lambda parser: None).configure({}, "citeseer")
+    assert below.data["dataset"] == "citeseer"
+    assert below.model["init_args"]["momentum"] == 0.25  # of configs/citeseer.yaml
+    assert below.model["init_args"]["lr"] == 0.3
     with pytest.raises(SystemExit) as stop:
         FitOptions.parse("bench", "", ["--help"], lambda parser: None)
     assert stop.value.code == 0
-
-
-def test_a_data_set_of_a_command_lies_below_its_files(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("model: {init_args: {alpha: 0.33}}")
-    fit = FitOptions.parse("study", "", ["--config", "own.yaml"], lambda parser: None)
-    config = fit.configure({}, "citeseer")
-    assert config.data["dataset"] == "citeseer"
-    assert config.model["init_args"]["alpha"] == 0.33
-    assert config.model["init_args"]["momentum"] == 0.25  # of configs/citeseer.yaml

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -49,19 +48,6 @@ def test_a_checkpoint_alone_gives_the_metrics_of_its_run(
     assert metrics_in(captured.out)["val_acc"] == f"{100 * record['val_acc']:.2f} %"
     assert metrics_in(captured.out)["val_loss"] == f"{record['val_loss']:.4f}"
     assert captured.err == ""
-
-
-def test_predictions_have_ids_classes_and_probabilities(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ["--ckpt_path", str(finished_run), "--output", "out/p.csv", *QUIET]
-    assert main(["predict", *argv]) == 0
-    assert capsys.readouterr().out == "240 predictions written to out/p.csv\n"
-    rows = rows_of(tmp_path / "out" / "p.csv")
-    assert [row["node_id"] for row in rows] == [str(i) for i in range(240)]
-    probs = np.array([[float(row[f"p_class_{c}"]) for c in range(3)] for row in rows])
-    np.testing.assert_allclose(probs.sum(1), 1.0, atol=1e-5)
-    assert [row["class"] for row in rows] == [f"class_{c}" for c in probs.argmax(1)]
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS])

@@ -35,16 +35,6 @@ def test_a_run_has_the_values_of_its_data_set_and_method() -> None:
     assert (config.seed, config.test) == (5, False)
 
 
-def test_values_for_one_data_set_follow_the_data_that_is_given() -> None:
-    for config in (
-        RunConfig.create("GAT", dataset="pubmed"),
-        RunConfig.create("GAT", data={"dataset": "pubmed"}),
-    ):
-        assert config.model["init_args"]["num_output_heads"] == 8
-    assert RunConfig.create("GAT", dataset="cora_ml").model["init_args"] == {}
-    assert RunConfig.create("GAT", data={"path": "mine"}).model["init_args"] == {}
-
-
 def test_a_data_set_may_be_a_config_file(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("data: {path: mine}\nmodel: {init_args: {alpha: 0.4}}")

@@ -10,7 +10,6 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from pamt_lightning import GraphDataModule
 from pamt_lightning.errors import InputError
-from pamt_lightning.training import folders
 from pamt_lightning.training.folders import (
     RunFolder,
     choose_folder,
@@ -95,14 +94,6 @@ def test_other_files_in_the_folder_are_passed_over(tmp_path: Path) -> None:
     names = [path.name for path in versions(tmp_path)]
     assert names == ["version_0", "version_2", "version_9", "version_10"]
     assert versions(tmp_path / "nowhere") == []
-
-
-def test_a_version_made_by_another_process_meanwhile_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "version_0").mkdir()
-    monkeypatch.setattr(folders, "versions", lambda _: [])  # it looked too early
-    assert new_version(tmp_path).name == "version_1"
 
 
 def test_runs_started_at_once_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from pamt_lightning.errors import InputError
 from pamt_lightning.training.layers import (
     Layer,
-    ModelName,
     dataset_file,
     make_layer,
     merge,
@@ -105,7 +104,7 @@ def test_a_data_set_may_have_another_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ("by_dataset: {cora: {}}", ("by_dataset.cora", "Did you mean cora_ml?")),
+        ("by_dataset: {cora: {}}", ("by_dataset.cora", "Did you mean", "cora_ml")),
         ("by_dataset: {nothing_like_it: {}}", ("Known: cora_ml, citeseer, pubmed",)),
         ("by_dataset: {1: {}}", ("by_dataset.1",)),
         ("by_dataset: [pubmed]", ("by_dataset", "['pubmed']")),
@@ -138,26 +137,7 @@ def test_a_wrong_file_is_named_with_what_is_wrong(
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
-def test_an_unknown_data_set_in_use_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'coraml'.*cora_ml"):
-        resolve(["pts.yaml"], data={"dataset": "coraml"})
-
-
 # One model -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("files", "model"),
-    [
-        ("cora", "pamt_lightning.PTSModule"),
-        ("cora", "PTSModule"),
-        ("cora", "pts"),
-        ("", "PTSModule"),
-        ("cora gat", "PTS"),
-    ],
-)
-def test_no_value_of_another_class_is_used(files: str, model: str) -> None:
-    assert model_of(files, model) == ("PTS", {})
 
 
 @pytest.mark.parametrize(
@@ -175,7 +155,8 @@ def test_classes_of_one_name_in_two_packages_are_two(tmp_path: Path) -> None:
         "model: {class_path: mine.PAMTModule, init_args: {lr: 0.7}}"
     )
     assert model_of("mine") == ("PAMT", {"lr": 0.7})
-    assert resolve(["mine.yaml"]).model.class_path == "mine.PAMTModule"
+    mine = resolve(["mine.yaml"]).model
+    assert (mine.class_path, mine.method) == ("mine.PAMTModule", None)
     assert model_of("mine", "pamt_lightning.PAMTModule") == ("PAMT", {})
 
 
@@ -193,6 +174,8 @@ def test_classes_of_one_name_in_two_packages_are_two(tmp_path: Path) -> None:
         ("lr gat", "GAT", 0.077),
         ("cora", "GAT", None),
         ("pts", "GAT", None),
+        ("", "pamt_lightning.GATModule", None),
+        ("cora pts", "GATModule", None),
         ("only_pubmed", "GAT", 0.01),  # the method's file has values for Pubmed …
         ("only_pubmed gat", "GAT", 0.077),  # … below the files that the user gives
         ("calls_gat", None, 0.01),
@@ -243,20 +226,10 @@ def test_a_model_section_that_is_not_used_is_noted(
         assert all(fact in note for fact in facts), note
 
 
-def test_the_rest_of_a_file_stays_when_its_model_goes() -> None:
-    assert resolve(["cora.yaml"], "PTS").merged() == {"model": {}, "data": {"dataset": "cora_ml"}}
-
-
 @pytest.mark.parametrize("model", ["no.yaml", "pts.yaml", "configs/baselines/gat.yaml"])
 def test_a_file_is_not_a_model(model: str) -> None:
     with pytest.raises(InputError, match=rf"{model}.* --config"):
         resolve([], model)
-
-
-def test_names_of_models() -> None:
-    assert ModelName.parse("rgcn").name == "RobustGCN"
-    own = ModelName.parse("my_package.nets.MyModule")
-    assert (own.name, own.class_path, own.method) == ("My", "my_package.nets.MyModule", None)
 
 
 # A checkpoint --------------------------------------------------------------------------------
@@ -324,7 +297,10 @@ def test_shipped_files_are_found_from_everywhere() -> None:
 
 def test_mappings_are_merged_and_all_else_is_replaced() -> None:
     logger = {"class_path": "B", "init_args": {"x": 1}}
-    content = {"a": {"b": 1, "c": [1, 2]}, "logger": {"class_path": "A", "init_args": {"y": 1}}}
+    content: dict[str, Any] = {
+        "a": {"b": 1, "c": [1, 2]},
+        "logger": {"class_path": "A", "init_args": {"y": 1}},
+    }
     over = {"a": {"c": [3]}, "logger": logger, "d": {"e": 1}}
     merge(content, over)
     assert content == {"a": {"b": 1, "c": [3]}, "logger": logger, "d": {"e": 1}}
