@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,8 @@ def choose_folder(
     data: GraphDataModule,
     method: str,
     seed: int,
-    folder: Path | None,
-    root: Path,
+    folder: Path | str | None,
+    root: Path | str | None,
     resume: Path | str | None,
 ) -> RunFolder:
     """The folder of a run: a new one below ``root`` unless one is given or resumed.
@@ -50,27 +51,27 @@ def choose_folder(
         root: Where new folders are made.
         resume: A ``last.ckpt``, or ``last`` for that of the newest run with the same name.
     """
-    given = folder or _folder_of_first_process()
-    if isinstance(resume, Path):
-        return RunFolder(given or resume.parent, resume)
-    if given is not None:
+    given = _folder_of_first_process() if folder is None else Path(folder)
+    if resume not in (None, "last"):
+        file = Path(str(resume))
+        place = RunFolder(given or file.parent, file)
+    elif given is not None:
         has_run = (given / LAST).is_file()
         if has_run and resume is None:
             raise InputError(
                 f"{given} holds a run already. Resume it with --ckpt_path last, or choose another "
                 "--run_dir."
             )
-        return RunFolder(given, given / LAST if has_run else None)
-    runs = root / run_name(data, method, seed)
-    newest = newest_with(runs, LAST) if resume == "last" else None
-    if newest is not None:
-        return RunFolder(newest, newest / LAST)
-    return RunFolder(new_version(runs))
-
-
-def share_folder(folder: Path) -> None:
-    """Let the processes that Lightning starts for this run write to the same folder."""
-    os.environ[_FIRST_PROCESS_FOLDER] = str(folder.absolute())
+        place = RunFolder(given, given / LAST if has_run else None)
+    else:
+        runs = Path(root or ".") / run_name(data, method, seed)
+        newest = newest_with(runs, LAST) if resume == "last" else None
+        place = RunFolder(newest or new_version(runs), newest and newest / LAST)
+    if resume is not None and place.resumed is None:
+        print("There is no last.ckpt of this run: starting it.", file=sys.stderr)
+    # The processes that Lightning starts for other devices write to the same folder.
+    os.environ[_FIRST_PROCESS_FOLDER] = str(place.path.absolute())
+    return place
 
 
 def _folder_of_first_process() -> Path | None:

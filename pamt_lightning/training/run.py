@@ -32,7 +32,6 @@ from pamt_lightning.training.folders import (
     RESULTS,
     RunFolder,
     choose_folder,
-    share_folder,
 )
 from pamt_lightning.training.progress import EpochBar
 from pamt_lightning.training.quiet import silence_lightning
@@ -114,88 +113,64 @@ def run(
         model = _build_model(config, datamodule.num_features, datamodule.num_classes)
         place = None
         if (folder or root) and not config.trainer.get("fast_dev_run"):
-            given = None if folder is None else Path(folder)
-            named = resume if resume is None or resume == "last" else Path(resume)
-            place = choose_folder(
-                datamodule, config.method, config.seed, given, Path(root or "."), named
-            )
-            share_folder(place.path)
-            if resume is not None and place.resumed is None:
-                print("There is no last.ckpt of this run: starting it.", file=sys.stderr)
+            place = choose_folder(datamodule, config.method, config.seed, folder, root, resume)
         checkpoint = _open_resumed(place, config, model, datamodule)
-        stopping = BestStopping(
-            **config.stopping, dirpath=None if place is None else str(place.path)
-        )
+        dirpath = None if place is None else str(place.path)
+        stopping = BestStopping(**config.stopping, dirpath=dirpath)
         trainer = _build_trainer(config, stopping, place, checkpoint, quiet)
         _check_devices(trainer, may_relaunch)
-        return _Run(config, model, datamodule, trainer, stopping, place).result()
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The parts of a run that is about to start."""
-
-    config: RunConfig
-    model: NodeClassificationModule
-    datamodule: GraphDataModule
-    trainer: pl.Trainer
-    stopping: BestStopping
-    place: RunFolder | None
-
-    def result(self) -> RunResult:
-        """Train, test, and write what the run leaves."""
-        self._save_config(unless_there=True)
-        self._fit()
-        self._save_config()
-        folder = None if self.place is None else self.place.path
-        record = result_record(
-            self.config, self.trainer, self.model, self.datamodule, self.stopping, self._test()
-        )
-        if folder is not None and self.trainer.is_global_zero:
-            write_results(folder / RESULTS, record)
-        return RunResult(self.config, record, self.model, self.datamodule, self.trainer, folder)
-
-    def _fit(self) -> None:
-        resumed = None if self.place is None else self.place.resumed
-        try:
-            self.trainer.fit(
-                self.model, datamodule=self.datamodule, ckpt_path=resumed, weights_only=True
-            )
-        except SystemExit:  # what Lightning makes of Ctrl-C
-            raise KeyboardInterrupt(f"Interrupted. {self._how_to_resume()}") from None
-        except RuntimeError as error:
-            if self.trainer.world_size == 1 or not _LOST.search(str(error)):
-                raise
-            raise InputError(
-                f"another process of this run has ended. {self._how_to_resume()}"
-            ) from None
-        if not self.stopping.best_state and not self.config.trainer.get("fast_dev_run"):
+        writes = place is not None and trainer.is_global_zero
+        if place is not None and writes and checkpoint is None:
+            config.save(place.path / CONFIG)
+        _fit(trainer, model, datamodule, place)
+        if not stopping.best_state and not config.trainer.get("fast_dev_run"):
             # With max_epochs=0 Lightning skips the training and its hooks.
             raise InputError("nothing was trained: `trainer.max_epochs` must be 1 or more.")
+        tested = _test(trainer, model, datamodule, place) if config.test else {}
+        record = result_record(config, trainer, model, datamodule, stopping, tested)
+        if place is not None and writes:
+            config.save(place.path / CONFIG)
+            write_results(place.path / RESULTS, record)
+    return RunResult(config, record, model, datamodule, trainer, place.path if place else None)
 
-    def _test(self) -> dict[str, float]:
-        split = self.datamodule.split
-        if not self.config.test or split is None or len(split.test) == 0:
-            return {}
-        best = None if self.place is None else self.place.path / BEST
-        tested = self.trainer.test(
-            self.model,
-            datamodule=self.datamodule,
-            ckpt_path=best if best is not None and best.is_file() else None,
-            verbose=False,
-        )
-        return dict(tested[0])
 
-    def _save_config(self, *, unless_there: bool = False) -> None:
-        if self.place is None or not self.trainer.is_global_zero:
-            return
-        if not unless_there or self.place.resumed is None:
-            self.config.save(self.place.path / CONFIG)
+def _fit(
+    trainer: pl.Trainer,
+    model: NodeClassificationModule,
+    datamodule: GraphDataModule,
+    place: RunFolder | None,
+) -> None:
+    resumed = None if place is None else place.resumed
+    try:
+        trainer.fit(model, datamodule=datamodule, ckpt_path=resumed, weights_only=True)
+    except SystemExit:  # what Lightning makes of Ctrl-C
+        raise KeyboardInterrupt(f"Interrupted. {_how_to_resume(place)}") from None
+    except RuntimeError as error:
+        if trainer.world_size == 1 or not _LOST.search(str(error)):
+            raise
+        raise InputError(
+            f"another process of this run has ended. {_how_to_resume(place)}"
+        ) from None
 
-    def _how_to_resume(self) -> str:
-        if self.place is not None and (self.place.path / LAST).is_file():
-            return f"Resume with: pamt fit --ckpt_path {self.place.path}"
-        return "Nothing was saved yet."
+
+def _how_to_resume(place: RunFolder | None) -> str:
+    if place is not None and (place.path / LAST).is_file():
+        return f"Resume with: pamt fit --ckpt_path {place.path}"
+    return "Nothing was saved yet."
+
+
+def _test(
+    trainer: pl.Trainer,
+    model: NodeClassificationModule,
+    datamodule: GraphDataModule,
+    place: RunFolder | None,
+) -> dict[str, float]:
+    if datamodule.split is None or len(datamodule.split.test) == 0:
+        return {}
+    best = None if place is None else place.path / BEST
+    ckpt_path = best if best is not None and best.is_file() else None
+    found = trainer.test(model, datamodule=datamodule, ckpt_path=ckpt_path, verbose=False)
+    return dict(found[0])
 
 
 def evaluate(

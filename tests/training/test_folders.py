@@ -16,7 +16,6 @@ from pamt_lightning.training.folders import (
     new_version,
     newest_with,
     run_name,
-    share_folder,
     versions,
 )
 
@@ -70,8 +69,10 @@ def test_other_processes_write_where_the_first_one_does(
     with pytest.raises(InputError, match="--run_dir"):
         choose_folder(data, "PAMT", 0, None, tmp_path, None)
     monkeypatch.setenv("PAMT_RUN_FOLDER", "replaced")  # so that it is restored
-    share_folder(tmp_path / "a")
-    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == RunFolder(tmp_path / "a")
+    monkeypatch.setattr(rank_zero_only, "rank", 0)
+    first = choose_folder(data, "PAMT", 0, None, tmp_path, None)
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == first
 
 
 def test_new_versions_count_up_and_are_never_reused(tmp_path: Path) -> None:
