@@ -94,7 +94,7 @@ def reliability_image(
     return _render(figure)
 
 
-def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> bytes:
+def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> str:
     """Draw time and memory against the number of edges, with a line of slope one.
 
     Args:
@@ -102,8 +102,10 @@ def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]
         measured: ``epoch`` and ``refresh`` in seconds, ``memory`` in bytes, one value per size.
 
     Returns:
-        A PNG file.
+        An SVG file.
     """
+    from matplotlib import rc_context
+
     figure = _new_figure(8.4, 3.6, layout="constrained")
     times, memory = figure.subplots(1, 2)
     x = np.asarray(sizes, dtype=float)
@@ -119,8 +121,10 @@ def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]
         axes.set(xlabel="edges", ylabel=unit)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
+    file = io.StringIO()
+    # Text stays text, and the same figure gives the same bytes.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "pamt"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()
 
 

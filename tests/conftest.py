@@ -1,4 +1,4 @@
-"""Fixtures that the tests share: two graphs, a seeded generator, and one thread."""
+"""Fixtures that the tests share: two graphs, Â, a seeded generator, and one thread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 
 from pamt_lightning.data.synthetic import synthetic_graph
 from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import normalized
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +25,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def generator() -> torch.Generator:
-    """Random numbers that are the same in every run and leave torch's own stream alone."""
+    """A seeded generator, independent of torch's own."""
     return torch.Generator().manual_seed(20240)
 
 
@@ -31,7 +33,7 @@ def generator() -> torch.Generator:
 def six_nodes() -> Graph:
     """A triangle 0-1-2, an edge 2-3, an edge 3-4, and node 5 alone; node 4 has no attributes.
 
-    Nodes 0 and 3 are for training, 1 and 4 for stopping, 2 for testing; node 5 has no label.
+    Nodes 0 and 3 are for training, 1 and 4 for validation, 2 for testing; node 5 has no label.
     """
     ends = np.array([(0, 1), (0, 2), (1, 2), (2, 3), (3, 4)])
     rows, cols = np.concatenate([ends, ends[:, ::-1]]).T
@@ -51,7 +53,7 @@ def six_nodes() -> Graph:
 
 @pytest.fixture(scope="session")
 def small_graph() -> Graph:
-    """A block model of 300 nodes in 4 classes: 20 for training, 80 for stopping, 200 for testing.
+    """A block model of 300 nodes in 4 classes: 20 for training, 80 for validation, 200 for testing.
 
     One graph for the whole session: it is frozen, and no test writes into its tensors.
     """
@@ -61,3 +63,9 @@ def small_graph() -> Graph:
     train = np.concatenate(by_class)
     others = np.setdiff1d(np.arange(300), train)
     return graph.with_split(*(torch.from_numpy(part) for part in (train, others[:80], others[80:])))
+
+
+@pytest.fixture
+def adj_norm(small_graph: Graph) -> SparseOperator:
+    """Â of the block model, in double precision."""
+    return normalized(small_graph)

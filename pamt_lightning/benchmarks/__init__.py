@@ -1,1 +1,1 @@
-"""`pamt benchmark`: ratios of times that are measured side by side."""
+"""What `pamt speed` measures: ratios of times that are taken alternately."""

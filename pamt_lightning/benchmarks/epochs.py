@@ -1,207 +1,183 @@
-"""An epoch of PAMT: by hand, under the Trainer, and beside APPNP from PyTorch Geometric."""
+"""Epochs of PAMT: in a plain loop, under the Trainer, and in a whole training."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from importlib.util import find_spec
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout
+from pytorch_lightning.callbacks import Callback
 
-from pamt_lightning.benchmarks.clock import Row, compare
+from pamt_lightning.benchmarks.appnp import AppnpLoop, pyg_available
+from pamt_lightning.benchmarks.timing import Row, compare
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.functional import row_indices
 from pamt_lightning.methods.metrics import accuracy
 from pamt_lightning.methods.pamt import PAMTModule
-from pamt_lightning.methods.prepared import Prepared
-from pamt_lightning.training.estimate import LongRunNote
-from pamt_lightning.training.progress import EpochBar
-from pamt_lightning.training.quiet import TRAINER_DEFAULTS
+from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.run import run
 from pamt_lightning.training.stopping import BestStopping
-from pamt_lightning.training.tensorboard import TensorBoardMonitor
-
-Options = dict[str, Any]
 
 
-def pyg_available() -> bool:
-    """Whether PyTorch Geometric is installed (the extra `benchmark`)."""
-    return find_spec("torch_geometric") is not None
+@dataclass(frozen=True)
+class Case:
+    """PAMT on one data set.
 
-
-def trainer_row(data: GraphDataModule, options: Options, epochs: int, rounds: int) -> Row:
-    """The same epochs in a plain loop and in `pamt fit`'s Trainer."""
-    works = {
-        "plain loop": lambda: PlainLoop(data, options).run(epochs),
-        "Trainer": lambda: trainer_seconds(data, options, epochs),
-    }
-    return compare(data.dataset_name, works, rounds, _sizes(options), {"epochs": epochs})
-
-
-def appnp_row(data: GraphDataModule, options: Options, rounds: int) -> Row:
-    """PAMT's plain loop, and one with layers of PyTorch Geometric on dense attributes.
-
-    Both step and validate, ours refreshes too, and neither keeps its best state.
+    Attributes:
+        config: The run that is measured.
+        data: Its graph with the split.
     """
-    ours, theirs = PlainLoop(data, options, stopping=False), AppnpLoop(data, options)
-    ours.run(3)
-    theirs.run(1)
-    works = {"PAMT": lambda: ours.run(10), "APPNP of PyG": lambda: theirs.run(2)}
-    return compare(data.dataset_name, works, rounds, _sizes(options))
 
+    config: RunConfig
+    data: GraphDataModule
 
-def _sizes(options: Options) -> str:
-    return f"hidden {options['hidden_dim']}, dropout {options['dropout']}"
+    @classmethod
+    def load(cls, config: RunConfig) -> Case:
+        """Read the data of a run and fill in its defaults."""
+        config = config.complete()
+        data = GraphDataModule(**config.data)
+        data.setup("fit")
+        return cls(config, data)
 
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        return self.data.dataset_name
 
-def new_model(data: GraphDataModule, options: Options) -> PAMTModule:
-    """An untrained PAMT; the same each time."""
-    torch.manual_seed(0)
-    return PAMTModule(data.num_features, data.num_classes, **{**options, "pretrain_epochs": 0})
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Arguments of PAMT."""
+        options: Mapping[str, Any] = self.config.model["init_args"]
+        return options
+
+    def new_model(self) -> PAMTModule:
+        """An untrained PAMT without pretraining, the same in every call."""
+        torch.manual_seed(0)
+        options = {**self.options, "pretrain_epochs": 0}
+        return PAMTModule(self.data.num_features, self.data.num_classes, **options)
+
+    def appnp(self) -> AppnpLoop:
+        """The APPNP to compare with."""
+        return AppnpLoop(self.data.graph, self.options["hidden_dim"], self.options["dropout"])
+
+    def sizes(self) -> str:
+        """The options that the times depend on most."""
+        return f"hidden {self.options['hidden_dim']}, dropout {self.options['dropout']}"
 
 
 class PlainLoop:
-    """The loop one would write by hand: refresh, step, validation and stopping.
+    """The loop without Lightning: refresh, step, validation and stopping.
 
     Args:
-        data: The graph and its split.
-        options: Of PAMT.
-        batch_size: Nodes in a step; all unless given.
-        stopping: Whether patience is counted and the best state kept.
+        case: The run.
+        stopping: Whether to count patience and keep the best state.
     """
 
-    def __init__(
-        self,
-        data: GraphDataModule,
-        options: Options,
-        batch_size: int | None = None,
-        stopping: bool = True,
-    ) -> None:
-        self.model = new_model(data, options)
-        self.prepared = replace(self.model.prepare(data.graph), batch_size=batch_size)
-        self.loader = data.train_dataloader()
-        self.model.refresh(self.prepared, epoch=0)
+    def __init__(self, case: Case, *, stopping: bool = True) -> None:
+        self.model = case.new_model()
+        self.batch = case.data.full_batch()
+        self.loader = case.data.train_dataloader()
+        self.model.refresh(self.batch, epoch=0)
         self.optimizer = self.model.configure_optimizers()
         self.stopping = BestStopping() if stopping else None
         self.epoch = 0
 
     def run(self, epochs: int) -> float:
-        """Seconds per epoch."""
+        """Train for some epochs; returns the seconds per epoch."""
         start = time.perf_counter()
         for _ in range(epochs):
-            self.one_epoch()
+            self.train_epoch()
+            self.validate()
         return (time.perf_counter() - start) / epochs
 
-    def one_epoch(self) -> None:
-        """What happens in each of them."""
+    def train_epoch(self) -> None:
+        """One epoch of training."""
         model, self.epoch = self.model, self.epoch + 1
         if model.refresh_interval and self.epoch % model.refresh_interval == 0:
-            model.refresh(self.prepared, self.epoch)
+            model.refresh(self.batch, self.epoch)
         model.train()
-        for nodes in self.loader:
+        for batch in self.loader:
             self.optimizer.zero_grad()
-            if nodes is None:
-                loss = model.training_loss(self.prepared)
-            else:
-                loss = model.batch_loss(self.prepared, torch.from_numpy(nodes))
-            loss.backward()  # type: ignore[no-untyped-call]
+            model.training_loss(batch).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
+
+    @torch.no_grad()
+    def validate(self) -> None:
+        """Accuracy and loss on the validation nodes."""
+        model, graph = self.model, self.batch.graph
         model.eval()
-        figures = _validate(model, self.prepared)
-        if self.stopping is not None and self.stopping.update(*figures):
+        prediction = model.predict_nodes(self.batch)
+        acc = float(accuracy(prediction.probs, graph.y, graph.val_index))
+        loss = float(model.validation_loss(self.batch, prediction))
+        if self.stopping is not None and self.stopping.update(acc, loss):
             self.stopping.best_state = {k: v.clone() for k, v in model.state_dict().items()}
 
 
-@torch.no_grad()
-def _validate(model: PAMTModule, data: Prepared) -> tuple[float, float]:
-    prediction = model.predict_nodes(data)
-    right = accuracy(prediction.probs, data.graph.y, data.graph.val_index)
-    return float(right), float(model.validation_loss(data, prediction))
+class EpochClock(Callback):
+    """Measures all epochs of a training, without set-up and the checkpoints at the end."""
 
+    def __init__(self) -> None:
+        self.start = self.seconds = 0.0
 
-class _Clock(EpochBar):
-    """The epoch bar, and the time from the first epoch's start to the last one's end."""
-
-    start = end = 0.0
-
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start the clock once everything is set up."""
-        super().on_train_start(trainer, pl_module)
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start when everything is set up."""
         self.start = time.perf_counter()
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Stop it before the checkpoints of the end are written."""
-        self.end = time.perf_counter()
-        super().on_train_end(trainer, pl_module)
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop after the last epoch."""
+        self.seconds = time.perf_counter() - self.start
 
 
-def trainer_seconds(data: GraphDataModule, options: Options, epochs: int) -> float:
-    """Seconds per epoch under the Trainer, with everything that `pamt fit` switches on."""
-    from pytorch_lightning import Trainer
-    from pytorch_lightning.loggers import TensorBoardLogger
-
-    clock = _Clock()
+def trainer_seconds(config: RunConfig, epochs: int) -> float:
+    """Seconds per epoch of a run with logger, progress bar and stopping, as in `pamt fit`."""
+    clock = {"class_path": f"{__name__}.{EpochClock.__name__}"}
+    options = {
+        "model.pretrain_epochs": 0,
+        "stopping.patience": epochs + 1,
+        "trainer.max_epochs": epochs,
+        "trainer.accelerator": "cpu",
+        "trainer.callbacks": [clock],
+    }
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(
-            **{**TRAINER_DEFAULTS, "max_epochs": epochs},
-            accelerator="cpu",
-            logger=TensorBoardLogger(folder, name="", default_hp_metric=False),
-            callbacks=[clock, TensorBoardMonitor(), LongRunNote(), BestStopping(epochs + 1)],
-        )
-        trainer.fit(new_model(data, options), datamodule=data)
-    return (clock.end - clock.start) / epochs
+        config = replace(config.with_options(options), test=False)
+        trainer = run(config, folder=Path(folder, "run")).trainer
+    (found,) = (each for each in trainer.callbacks if isinstance(each, EpochClock))  # type: ignore[attr-defined]
+    return found.seconds / epochs
 
 
-class AppnpLoop:
-    """APPNP as one would write it today: layers of PyTorch Geometric, attributes as they come.
-
-    Args:
-        data: The graph and its split.
-        options: ``hidden_dim`` and ``dropout`` are used; K = 10, α = 0.1 as in PAMT.
-    """
-
-    def __init__(self, data: GraphDataModule, options: Options) -> None:
-        graph = data.graph
-        self.x = graph.x.to_dense() if graph.x.layout == torch.sparse_csr else graph.x
-        ends = (row_indices(graph.adjacency), graph.adjacency.col_indices())
-        self.edge_index = torch.stack([end.long() for end in ends])
-        self.y, self.train, self.val = graph.y, graph.train_index, graph.val_index
-        torch.manual_seed(0)
-        sizes = (data.num_features, options["hidden_dim"], data.num_classes)
-        self.net = _Appnp(*sizes, options["dropout"])
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.01, weight_decay=5e-4)
-
-    def run(self, epochs: int) -> float:
-        """Seconds per epoch."""
-        start = time.perf_counter()
-        for _ in range(epochs):
-            self.net.train()
-            self.optimizer.zero_grad()
-            out = self.net(self.x, self.edge_index)
-            cross_entropy(out[self.train], self.y[self.train]).backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            self.net.eval()
-            with torch.no_grad():
-                out = self.net(self.x, self.edge_index)[self.val]
-                float((out.argmax(1) == self.y[self.val]).float().mean())
-                float(cross_entropy(out, self.y[self.val]))
-        return (time.perf_counter() - start) / epochs
+def appnp_row(case: Case, rounds: int) -> Row:
+    """Epochs of PAMT and of APPNP; neither keeps its best state."""
+    ours, theirs = PlainLoop(case, stopping=False), case.appnp()
+    ours.run(3)
+    theirs.run(1)
+    sides = {"PAMT": lambda: ours.run(10), "APPNP of PyG": lambda: theirs.run(2)}
+    return compare(case.name, sides, rounds, case.sizes())
 
 
-class _Appnp(nn.Module):
-    def __init__(self, features: int, hidden: int, classes: int, rate: float) -> None:
-        super().__init__()
-        from torch_geometric.nn import APPNP
+def trainer_row(case: Case, epochs: int, rounds: int) -> Row:
+    """The same epochs in a plain loop and under the Trainer."""
+    sides = {
+        "plain loop": lambda: PlainLoop(case).run(epochs),
+        "Trainer": lambda: trainer_seconds(case.config, epochs),
+    }
+    return compare(case.name, sides, rounds, case.sizes(), {"epochs": epochs})
 
-        self.first, self.second = nn.Linear(features, hidden), nn.Linear(hidden, classes)
-        self.propagate: Callable[..., Tensor] = APPNP(K=10, alpha=0.1)
-        self.rate = rate
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits of every node."""
-        x = torch.relu(self.first(dropout(x, self.rate, self.training)))
-        return self.propagate(self.second(dropout(x, self.rate, self.training)), edge_index)
+def fit_row(case: Case) -> Row:
+    """A training until it stops, with pretraining, and as many epochs of APPNP."""
+    config = replace(case.config.with_options({"trainer.accelerator": "cpu"}), test=False)
+    record = run(config, quiet=True).record
+    seconds, ratio = {"PAMT": record["seconds"]}, math.nan
+    if pyg_available():
+        appnp = case.appnp()
+        appnp.run(1)
+        theirs = record["epochs"] * appnp.run(5)
+        seconds["as many epochs of APPNP"] = theirs
+        ratio = theirs / record["seconds"]
+    note = f"{record['epochs']} epochs, hidden {case.options['hidden_dim']}, once"
+    return Row(case.name, seconds, ratio, (ratio, ratio), note)

@@ -1,113 +1,107 @@
-"""Refresh against the dense formula; products against what the memory allows."""
+"""Refresh against the dense formula, sparse products against a copy of their bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from pamt_lightning.benchmarks.clock import Row, against_bound, compare, seconds_of
-from pamt_lightning.benchmarks.epochs import Options, new_model
-from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.benchmarks.epochs import Case
+from pamt_lightning.benchmarks.timing import Row, compare, compare_with_copy, seconds_of
 from pamt_lightning.functional import one_hot_rows, propagate
-from pamt_lightning.nn import SparseFeatures, sparse_linear
+from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.sharding import RowShare
+
+_BAND = 2000  # largest distance between the numbers of two nearby neighbours
 
 
 @torch.no_grad()
-def refresh_row(data: GraphDataModule, options: Options, rounds: int) -> Row:
-    """Mask and K steps of propagation: at the edges alone, and with dense ``[N, N]`` matrices."""
-    model = new_model(data, options)
-    model.eval()
-    prepared = model.prepare(data.graph)
-    logits = model.net(prepared.x)
-    dense = prepared.adj_norm.to_dense()
-    sparse_result = dense_result = torch.empty(0)
+def refresh_row(case: Case, rounds: int) -> Row:
+    """Mask and K steps of propagation: at the edges only, and with dense ``[N, N]`` matrices."""
+    model, batch = case.new_model().eval(), case.data.full_batch()
+    logits = batch.outputs(model.net)
+    adj_norm = batch.adj_norm.to_dense()
+    index = batch.train_index
+    start = one_hot_rows(batch.graph.y, index, model.num_classes, batch.dtype)
 
-    def at_the_edges() -> None:
-        nonlocal sparse_result
-        sparse_result = model.propagated_labels(model._mask_of(logits, prepared), prepared)
+    def at_the_edges() -> Tensor:
+        return model.propagated_labels(model.masked_adjacency(batch, logits), batch)
 
-    def with_dense_matrices() -> None:
-        nonlocal dense_result
+    def with_dense_matrices() -> Tensor:
         h = torch.softmax(logits, 1)
         h = h / h.norm(dim=1, keepdim=True)
         mask = h @ h.T
-        mask *= dense
-        index = prepared.train_index
-        start = one_hot_rows(data.graph.y, index, model.num_classes, h.dtype)
+        mask *= adj_norm
         y = start
         for _ in range(model.num_steps):
             y = torch.addmm(model.alpha * start, mask, y, alpha=1 - model.alpha)
             y[index] = start[index]
-        dense_result = y
+        return y
 
-    at_the_edges()
-    works = {
-        "at the edges": lambda: seconds_of(at_the_edges),
-        "dense": lambda: seconds_of(with_dense_matrices),
+    torch.testing.assert_close(at_the_edges(), with_dense_matrices(), rtol=1e-3, atol=1e-5)
+    sides = {
+        "at the edges": partial(seconds_of, at_the_edges),
+        "dense": partial(seconds_of, with_dense_matrices),
     }
-    row = compare(data.dataset_name, works, rounds, "mask and 10 steps")
-    torch.testing.assert_close(sparse_result, dense_result, rtol=1e-3, atol=1e-5)
-    return row
+    return compare(case.name, sides, rounds, f"mask and {model.num_steps} steps")
 
 
 @torch.no_grad()
-def first_layer_row(data: GraphDataModule, hidden_dim: int, rounds: int) -> Row:
-    """The product of attributes and first weights against the bytes of both and of the result."""
-    x = SparseFeatures.from_csr(data.graph.x)
+def first_layer_row(case: Case, rounds: int) -> Row:
+    """The product of sparse attributes and the weights of the first layer."""
+    x, hidden_dim = case.data.graph.x, int(case.options["hidden_dim"])
+    features = SparseFeatures.from_csr(x)
     weight = torch.randn(x.shape[1], hidden_dim)
     result = 4.0 * x.shape[0] * hidden_dim
-    num_bytes = _bytes(x.crow, x.col, x.values, weight) + result
-    return against_bound(
-        data.dataset_name,
-        lambda: sparse_linear(x, weight),
-        num_bytes,
+    return compare_with_copy(
+        case.name,
+        lambda: features.linear(weight),
+        _bytes(x.crow_indices(), x.col_indices(), x.values(), weight) + result,
         rounds,
         f"hidden {hidden_dim}",
-        {"entries": len(x.values)},
+        {"entries": len(x.values())},
     )
 
 
-def _bytes(*tensors: Tensor) -> float:
-    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
-
-
 def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> Iterator[Row]:
-    """One step on a graph with random neighbours, and on one whose neighbours are near.
+    """One step of propagation on a graph with random neighbours, then with nearby ones.
 
-    What must move: each entry's column, its value and the row of Y that it points to, and each
-    row's pointer, its result and its start. Were Y in a cache (which it is not on a random graph of
-    this size), the rows would be read once instead of once per entry; the notes give that bound.
+    The bytes are the column and value of each stored entry and the row of Y that it points to, and
+    the pointer, result and start of each row. If Y were in a cache, its rows would be read once
+    instead of once per entry; the note gives the ratio to that bound.
     """
     y = torch.rand(num_nodes, columns)
+    entries = num_nodes * degree
+    fixed = 8.0 * entries + 4.0 * num_nodes + 2 * _bytes(y)
+    num_bytes = fixed + 4.0 * columns * entries
     for kind in ("random", "near"):
-        adj = _regular_graph(num_nodes, degree, kind)
-        entries = num_nodes * degree
-        fixed = 8.0 * entries + 4.0 * num_nodes + 2 * _bytes(y)
-        at_once = fixed + _bytes(y)
-        num_bytes = fixed + 4.0 * columns * entries
-        row = against_bound(
+        adj = regular_graph(num_nodes, degree, nearby=kind == "near")
+        row = compare_with_copy(
             f"{kind} neighbours",
-            lambda adj=adj: propagate(adj, y, num_steps=1, alpha=0.1),  # type: ignore[misc]
+            partial(propagate, adj, y, num_steps=1, alpha=0.1),
             num_bytes,
             rounds,
             counts={"nodes": num_nodes, "entries": entries, "columns": columns},
         )
-        other = row.ratio * num_bytes / at_once
-        note = f"{columns} columns; {other:.1f} × if each row of Y moved once"
-        yield replace(row, note=note)
+        cached = row.ratio * num_bytes / (fixed + _bytes(y))
+        yield replace(row, note=f"{columns} columns; {cached:.1f} × if each row of Y moved once")
 
 
-def _regular_graph(num_nodes: int, degree: int, kind: str) -> Tensor:
-    """Every node with as many neighbours, at random or among the 2,000 numbers around it."""
-    draw = torch.Generator().manual_seed(0)
-    columns = torch.randint(num_nodes, (num_nodes, degree), generator=draw)
-    if kind == "near":
-        columns = (torch.arange(num_nodes).unsqueeze(1) + columns % 2000 - 1000) % num_nodes
+def regular_graph(num_nodes: int, degree: int, *, nearby: bool) -> SparseOperator:
+    """A graph in which all nodes have equally many neighbours, at random or with near numbers."""
+    generator = torch.Generator().manual_seed(0)
+    columns = torch.randint(num_nodes, (num_nodes, degree), generator=generator)
+    if nearby:
+        nodes = torch.arange(num_nodes).unsqueeze(1)
+        columns = (nodes + columns % _BAND - _BAND // 2) % num_nodes
     col = columns.sort(dim=1).values.to(torch.int32).flatten()
     crow = torch.arange(num_nodes + 1, dtype=torch.int32) * degree
-    values = torch.full((len(col),), 1.0 / degree)
-    shape = (num_nodes, num_nodes)
-    return torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
+    return SparseOperator(crow, col, torch.full((len(col),), 1.0 / degree), RowShare.of(num_nodes))
+
+
+def _bytes(*tensors: Tensor) -> float:
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))

@@ -1,79 +1,104 @@
-"""The figures of a benchmark for people: a table on the screen, Markdown, JSON, a plot."""
+"""The measurements as Markdown, JSON and a figure."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pamt_lightning.benchmarks.clock import Row
 from pamt_lightning.benchmarks.growth import Size, exponent
+from pamt_lightning.benchmarks.timing import Row
+from pamt_lightning.files import write_whole
 from pamt_lightning.plots import growth_image, plots_available
-from pamt_lightning.training.folders import write_whole
 
 TITLES = {
-    "epoch": "An epoch beside APPNP of PyTorch Geometric on dense attributes",
-    "trainer": "An epoch under the Trainer beside a plain loop",
-    "fit": "A training until it stops beside as many epochs of APPNP",
-    "refresh": "A refresh beside the dense formula",
-    "layer": "The first layer beside the time its bytes take to copy",
-    "propagation": "A step of propagation beside the time its bytes take to copy",
+    "epoch": "An epoch, and one of APPNP of PyTorch Geometric on dense attributes",
+    "trainer": "An epoch in a plain loop and under the Trainer",
+    "fit": "A training until it stops, and as many epochs of APPNP",
+    "refresh": "A refresh, and the dense formula",
+    "layer": "The first layer, and a copy of its bytes",
+    "propagation": "A step of propagation, and a copy of its bytes",
 }
-MEASURED = {"epoch": "epoch", "refresh": "refresh", "memory": "memory"}
+MEASURED = ("epoch", "refresh", "memory")
+_ABOUT = (
+    "Written by `pamt speed`. Both sides of a comparison are measured alternately in one process; "
+    "ratios are medians over the rounds, with the smallest and the largest in brackets. "
+    "Ratios can be compared between machines, seconds cannot."
+)
 
 
-def markdown(
-    tables: Mapping[str, Sequence[Row]], sizes: Sequence[Size], machine: Mapping[str, Any]
-) -> str:
-    """All figures as Markdown tables."""
-    lines = ["# Benchmark", ""]
-    lines += [
-        "Written by `pamt benchmark`. Ratios are medians over rounds in which both sides took "
-        "turns, in one process; in brackets the smallest and the largest. They can be compared "
-        "between machines, seconds cannot.",
-        "",
-        ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
-    ]
-    for name, rows in tables.items():
-        if not rows:
-            continue
-        columns = list(rows[0].seconds)
-        lines += ["", f"## {TITLES[name]}", ""]
-        lines += ["| | " + " | ".join(columns) + " | ratio | |"]
-        lines += ["|---" * (len(columns) + 3) + "|"]
-        for row in rows:
-            times = " | ".join(shown_seconds(row.seconds[c]) for c in columns)
-            lines.append(f"| {row.what} | {times} | {shown_ratio(row)} | {row.note} |")
-    if sizes:
-        lines += ["", "## Growth", "", "| edges | epoch | refresh | memory |", "|---|---|---|---|"]
-        for size in sizes:
-            shown = (shown_seconds(size.epoch), shown_seconds(size.refresh))
-            lines.append(f"| {size.edges:,} | {' | '.join(shown)} | {size.memory / 1e6:,.0f} MB |")
-        found = exponents(sizes)
-        for name, text in (("all", "exponent"), ("last", "exponent of the last two")):
-            if name in found:
-                shown_all = " | ".join(f"{found[name][column]:.2f}" for column in MEASURED)
-                lines.append(f"| {text} | {shown_all} |")
-    return "\n".join(lines) + "\n"
+@dataclass
+class Report:
+    """All measurements of a command.
 
+    Attributes:
+        machine: Versions and facts about the machine.
+        tables: Comparisons by part.
+        sizes: Measurements of the part ``growth``.
+    """
 
-def exponents(sizes: Sequence[Size]) -> dict[str, dict[str, float]]:
-    """Of all sizes together, and of the two largest: what is fixed hides growth of the small."""
-    parts = {"all": sizes, "last": sizes[-2:]} if len(sizes) > 1 else {}
-    return {
-        name: {
-            column: exponent([s.edges for s in part], [getattr(s, column) for s in part])
-            for column in MEASURED
+    machine: Mapping[str, Any]
+    tables: dict[str, list[Row]]
+    sizes: list[Size] = field(default_factory=list)
+
+    def markdown(self, figure: str | None = None) -> str:
+        """All measurements as Markdown tables; ``figure`` is the file name of the figure."""
+        machine = ", ".join(f"{name} {value}" for name, value in self.machine.items())
+        lines = ["# Speed", "", _ABOUT, "", f"{machine}."]
+        for part, rows in self.tables.items():
+            if rows:
+                lines += ["", f"## {TITLES[part]}", ""]
+                lines += _table(["", *rows[0].seconds, "ratio", ""], map(_cells, rows))
+        if self.sizes:
+            lines += ["", "## Growth", "", *_table(["edges", *MEASURED], self._growth_cells())]
+        if figure is not None:
+            lines += ["", f"![Time and memory against the number of edges]({figure})"]
+        return "\n".join(lines) + "\n"
+
+    def _growth_cells(self) -> list[list[str]]:
+        cells = [
+            [f"{s.edges:,}", shown_seconds(s.epoch), shown_seconds(s.refresh), _shown_mb(s.memory)]
+            for s in self.sizes
+        ]
+        names = {"all": "exponent", "last": "exponent of the last two"}
+        for name, found in self.exponents().items():
+            cells.append([names[name], *(f"{found[column]:.2f}" for column in MEASURED)])
+        return cells
+
+    def exponents(self) -> dict[str, dict[str, float]]:
+        """Exponents of all sizes, and of the two largest, where constant costs matter least."""
+        parts = {"all": self.sizes, "last": self.sizes[-2:]} if len(self.sizes) > 1 else {}
+        return {
+            name: {
+                column: exponent([s.edges for s in part], [getattr(s, column) for s in part])
+                for column in MEASURED
+            }
+            for name, part in parts.items()
         }
-        for name, part in parts.items()
-    }
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write benchmark.md, benchmark.json and, with matplotlib, growth.svg."""
+        texts: dict[str, str] = {}
+        if len(self.sizes) > 1 and plots_available():
+            measured = {name: [getattr(s, name) for s in self.sizes] for name in MEASURED}
+            texts["growth.svg"] = growth_image([s.edges for s in self.sizes], measured)
+        texts["benchmark.md"] = self.markdown(next(iter(texts), None))
+        content = {
+            "environment": self.machine,
+            **{part: [asdict(row) for row in rows] for part, rows in self.tables.items()},
+            "growth": {"sizes": [asdict(s) for s in self.sizes], "exponents": self.exponents()},
+        }
+        texts["benchmark.json"] = json.dumps(_finite(content), indent=1)
+        for name, text in texts.items():
+            write_whole(folder / name, lambda file, text=text: file.write(text))  # type: ignore[misc]
+        return [folder / name for name in texts]
 
 
 def shown_seconds(seconds: float) -> str:
-    """Seconds or milliseconds with three digits."""
+    """Seconds or milliseconds with about three digits."""
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{1e3 * seconds:.2f} ms" if seconds < 0.01 else f"{1e3 * seconds:.1f} ms"
@@ -88,35 +113,20 @@ def shown_ratio(row: Row) -> str:
     return f"{row.ratio:.{digits}f} × ({low:.{digits}f}–{high:.{digits}f})"
 
 
-def write(
-    folder: Path,
-    tables: Mapping[str, Sequence[Row]],
-    sizes: Sequence[Size],
-    machine: Mapping[str, Any],
-) -> list[Path]:
-    """Write benchmark.md, benchmark.json and, if it can be drawn, growth.png."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / "benchmark.md", folder / "benchmark.json"]
-    text = markdown(tables, sizes, machine)
-    picture = folder / "growth.png"
-    if len(sizes) > 1 and plots_available():
-        text += (
-            f"\n![Growth of epoch, refresh and memory with the number of edges]({picture.name})\n"
-        )
-        measured = {c: [getattr(s, c) for s in sizes] for c in MEASURED}
-        picture.write_bytes(growth_image([s.edges for s in sizes], measured))
-        files.append(picture)
-    figures = {
-        "environment": dict(machine),
-        **{name: [asdict(row) for row in rows] for name, rows in tables.items()},
-        "growth": {"sizes": [asdict(size) for size in sizes], "exponents": exponents(sizes)},
-    }
-    write_whole(files[0], lambda file: print(text, end="", file=file))
-    write_whole(files[1], lambda file: json.dump(_finite(figures), file, indent=1))
-    return files
+def _shown_mb(memory: float) -> str:
+    return f"{memory / 1e6:,.0f} MB"
+
+
+def _cells(row: Row) -> list[str]:
+    return [row.what, *map(shown_seconds, row.seconds.values()), shown_ratio(row), row.note]
+
+
+def _table(header: list[str], rows: Any) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
 
 
 def _finite(value: Any) -> Any:
+    """JSON has no NaN: null instead."""
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

@@ -89,8 +89,8 @@ def _dispatch(command: str, args: list[str]) -> int:
         from pamt_lightning.cli.datasets import run as run_datasets
 
         return run_datasets(args)
-    if command in ("speed", "benchmark"):  # the second is its name before version 0.2
-        from pamt_lightning.benchmarks.command import run as run_speed
+    if command in ("speed", "benchmark"):  # the second was its name in version 0.1
+        from pamt_lightning.cli.speed import run_speed
 
         return run_speed(args)
     if command in ("bench", "study"):

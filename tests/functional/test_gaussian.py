@@ -8,19 +8,14 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from pamt_lightning.functional import normalize_adjacency
 from pamt_lightning.functional.gaussian import (
     VARIANCE_FLOOR,
     gaussian_convolution,
     kl_to_standard_normal,
-    square_entries,
 )
 from pamt_lightning.graph import Graph
-
-
-@pytest.fixture
-def adj_norm(small_graph: Graph) -> Tensor:
-    return normalize_adjacency(small_graph.adjacency.to(torch.float64))
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import normalized
 
 
 @pytest.fixture
@@ -35,21 +30,19 @@ def variance(generator: torch.Generator) -> Tensor:
 
 
 def test_squared_entries_are_those_of_the_graph_scaled_by_whole_degrees(
-    small_graph: Graph, adj_norm: Tensor
+    small_graph: Graph, adj_norm: SparseOperator
 ) -> None:
     with_loops = small_graph.adjacency.to_dense().double().numpy() + np.eye(300)
     degree = with_loops.sum(axis=1)
     expected = with_loops / degree[:, None] / degree[None, :]
-    squared = square_entries(adj_norm)
-    assert squared.layout == torch.sparse_csr
-    np.testing.assert_allclose(squared.to_dense().numpy(), expected, rtol=1e-13, atol=0)
+    np.testing.assert_allclose(adj_norm.squared.to_dense().numpy(), expected, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 4.0])
 def test_convolution_is_the_dense_formula(
-    adj_norm: Tensor, mean: Tensor, variance: Tensor, gamma: float
+    adj_norm: SparseOperator, mean: Tensor, variance: Tensor, gamma: float
 ) -> None:
-    actual = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)
+    actual = gaussian_convolution(mean, variance, adj_norm, gamma)
     dense, m, v = adj_norm.to_dense().numpy(), mean.numpy(), variance.numpy()
     weight = np.exp(-gamma * v)
     np.testing.assert_allclose(actual[0].numpy(), dense @ (m * weight), rtol=0, atol=1e-13)
@@ -60,30 +53,22 @@ def test_convolution_is_the_dense_formula(
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 7.0])
 def test_without_variance_the_means_are_those_of_a_plain_convolution(
-    adj_norm: Tensor, mean: Tensor, gamma: float
+    adj_norm: SparseOperator, mean: Tensor, gamma: float
 ) -> None:
     zero = torch.zeros_like(mean)
-    actual = gaussian_convolution(mean, zero, adj_norm, square_entries(adj_norm), gamma)
+    actual = gaussian_convolution(mean, zero, adj_norm, gamma)
     torch.testing.assert_close(actual[0], adj_norm.to_dense() @ mean)
     assert torch.equal(actual[1], zero)
-
-
-def test_without_attention_means_and_variances_do_not_mix(
-    adj_norm: Tensor, mean: Tensor, variance: Tensor
-) -> None:
-    actual = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 0.0)
-    torch.testing.assert_close(actual[0], adj_norm.to_dense() @ mean)
-    torch.testing.assert_close(actual[1], adj_norm.to_dense().square() @ variance)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_moments_are_those_of_weighted_sums_of_drawn_gaussians(
     six_nodes: Graph, generator: torch.Generator, gamma: float
 ) -> None:
-    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    adj_norm = normalized(six_nodes)
     mean = torch.randn(6, 3, generator=generator, dtype=torch.float64)
     variance = torch.rand(6, 3, generator=generator, dtype=torch.float64) + 0.1
-    expected = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)
+    expected = gaussian_convolution(mean, variance, adj_norm, gamma)
 
     draws = 100_000
     noise = torch.randn(draws, 6, 3, generator=generator, dtype=torch.float64)
@@ -95,25 +80,22 @@ def test_moments_are_those_of_weighted_sums_of_drawn_gaussians(
 
 
 def test_an_uncertain_neighbour_weighs_less(six_nodes: Graph) -> None:
-    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    adj_norm = normalized(six_nodes)
     mean, variance = torch.ones(6, 1).double(), torch.zeros(6, 1).double()
-    sure, _ = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 1.0)
+    sure, _ = gaussian_convolution(mean, variance, adj_norm, 1.0)
     variance[3] = 2.0
-    unsure, _ = gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), 1.0)
+    unsure, _ = gaussian_convolution(mean, variance, adj_norm, 1.0)
     assert (unsure < sure).squeeze(1).tolist() == [False, False, True, True, True, False]
 
 
 def test_gradients_are_those_of_finite_differences(
     six_nodes: Graph, generator: torch.Generator
 ) -> None:
-    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    adj_norm = normalized(six_nodes)
     mean = torch.randn(6, 2, generator=generator, dtype=torch.float64, requires_grad=True)
     variance = torch.rand(6, 2, generator=generator, dtype=torch.float64) + 0.1
     inputs = (mean, variance.requires_grad_())
-    squared = square_entries(adj_norm)
-    assert torch.autograd.gradcheck(
-        lambda m, v: gaussian_convolution(m, v, adj_norm, squared, 0.7), inputs
-    )
+    assert torch.autograd.gradcheck(lambda m, v: gaussian_convolution(m, v, adj_norm, 0.7), inputs)
     assert torch.autograd.gradcheck(kl_to_standard_normal, inputs)
 
 
@@ -121,12 +103,10 @@ def test_gradients_are_those_of_finite_differences(
 def test_extreme_variances_leave_values_and_gradients_finite(
     six_nodes: Graph, value: float
 ) -> None:
-    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    adj_norm = normalized(six_nodes, torch.float32)
     mean = torch.ones(6, 2, requires_grad=True)
     variance = torch.full((6, 2), value, requires_grad=True)
-    new_mean, new_variance = gaussian_convolution(
-        mean, variance, adj_norm, square_entries(adj_norm), 1.0
-    )
+    new_mean, new_variance = gaussian_convolution(mean, variance, adj_norm, 1.0)
     kl = kl_to_standard_normal(mean, variance)
     parts = [new_mean, new_variance, kl]
     torch.autograd.backward([part.sum() for part in parts])
@@ -156,41 +136,27 @@ def test_a_variance_below_the_floor_counts_as_the_floor() -> None:
     assert kl_to_standard_normal(zero, zero).tolist() == pytest.approx([8.710340] * 2, abs=1e-5)
 
 
-def test_wrong_arguments_are_named(adj_norm: Tensor, mean: Tensor, variance: Tensor) -> None:
-    squared = square_entries(adj_norm)
-    small = torch.eye(4).double().to_sparse_csr()
+def test_wrong_arguments_are_named(
+    adj_norm: SparseOperator, mean: Tensor, variance: Tensor
+) -> None:
     for arguments, message in (
-        ((mean[0], variance, adj_norm, squared), "`mean` must be [N, D], got (5,)."),
+        ((mean[0], variance), "`mean` must be [N, D] with N=300 (rows of `adj_norm`), got (5,)."),
+        ((mean[1:], variance), "`mean` must be [N, D] with N=300"),
         (
-            (mean, variance[:, :2], adj_norm, squared),
-            "`variance` must have the shape of `mean`, (300, 5), got (300, 2).",
-        ),
-        (
-            (mean, variance, small, squared),
-            "`adj_norm` must be [N, N] with N=300 (rows of `mean`), got (4, 4).",
-        ),
-        (
-            (mean, variance, adj_norm, small),
-            "`adj_norm_squared` must be [N, N] with N=300 (rows of `mean`), got (4, 4).",
-        ),
-        (
-            (mean, variance, adj_norm, squared.to_dense()),
-            "`adj_norm_squared` must be a square sparse CSR tensor",
+            (mean, variance[:, :2]),
+            "`variance` must have the shape of `mean`, (300, 5), got (300, 2)",
         ),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
-            gaussian_convolution(*arguments, gamma=1.0)
-    with pytest.raises(ValueError, match="`adj` must be a square sparse CSR tensor"):
-        square_entries(adj_norm.to_dense())
-    message = "`mean` and `variance` must both be [N, D], got (300, 5) and (299, 5)."
-    with pytest.raises(ValueError, match=re.escape(message)):
+            gaussian_convolution(*arguments, adj_norm, gamma=1.0)
+    with pytest.raises(ValueError, match=re.escape("got (300, 5) and (299, 5)")):
         kl_to_standard_normal(mean, variance[1:])
 
 
 @pytest.mark.parametrize("gamma", [-0.1, float("nan"), float("inf")])
 def test_gamma_must_be_finite_and_not_negative(
-    adj_norm: Tensor, mean: Tensor, variance: Tensor, gamma: float
+    adj_norm: SparseOperator, mean: Tensor, variance: Tensor, gamma: float
 ) -> None:
     message = f"`gamma` must be finite and 0 or more, got {gamma}."
     with pytest.raises(ValueError, match=re.escape(message)):
-        gaussian_convolution(mean, variance, adj_norm, square_entries(adj_norm), gamma)
+        gaussian_convolution(mean, variance, adj_norm, gamma)

@@ -11,23 +11,20 @@ from torch import Tensor
 
 from pamt_lightning.functional import (
     mask_adjacency,
-    normalize_adjacency,
     one_hot_rows,
     propagate,
     propagate_labels,
+    smooth,
 )
 from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import normalized, operator
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @pytest.fixture
-def adj_norm(small_graph: Graph) -> Tensor:
-    return normalize_adjacency(small_graph.adjacency.to(torch.float64))
-
-
-@pytest.fixture
-def adj_mask(adj_norm: Tensor, generator: torch.Generator) -> Tensor:
+def adj_mask(adj_norm: SparseOperator, generator: torch.Generator) -> SparseOperator:
     logits = torch.randn(300, 4, generator=generator, dtype=torch.float64)
     return mask_adjacency(adj_norm, torch.softmax(logits, dim=1))
 
@@ -60,7 +57,7 @@ def naive(
 def test_propagation_is_the_naive_loop_and_resets_labelled_rows_at_every_step(
     six_nodes: Graph, steps: int, reset: list[int]
 ) -> None:
-    adj = normalize_adjacency(six_nodes.adjacency.to(torch.float64))
+    adj = normalized(six_nodes)
     start = one_hot_rows(six_nodes.y, torch.tensor([0, 3]), 2, torch.float64)
     index = torch.tensor(reset, dtype=torch.int64) if reset else None
     actual = propagate(adj, start, num_steps=steps, alpha=0.15, reset_index=index)
@@ -69,7 +66,7 @@ def test_propagation_is_the_naive_loop_and_resets_labelled_rows_at_every_step(
 
 
 def test_resetting_at_every_step_differs_from_resetting_at_the_end(
-    adj_norm: Tensor, y0: Tensor, small_graph: Graph
+    adj_norm: SparseOperator, y0: Tensor, small_graph: Graph
 ) -> None:
     index = small_graph.train_index
     assert index is not None
@@ -84,7 +81,12 @@ def test_resetting_at_every_step_differs_from_resetting_at_the_end(
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("which", ["structure", "mask"])
 def test_propagation_is_the_matrix_polynomial_of_equation_9(
-    adj_norm: Tensor, adj_mask: Tensor, y0: Tensor, which: str, alpha: float, steps: int
+    adj_norm: SparseOperator,
+    adj_mask: SparseOperator,
+    y0: Tensor,
+    which: str,
+    alpha: float,
+    steps: int,
 ) -> None:
     adj = adj_norm if which == "structure" else adj_mask
     dense = adj.to_dense().numpy()
@@ -98,7 +100,7 @@ def test_propagation_is_the_matrix_polynomial_of_equation_9(
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 def test_long_propagation_reaches_the_closed_form(
-    adj_norm: Tensor, y0: Tensor, alpha: float
+    adj_norm: SparseOperator, y0: Tensor, alpha: float
 ) -> None:
     eye = torch.eye(300, dtype=torch.float64)
     expected = alpha * torch.linalg.solve(eye - (1 - alpha) * adj_norm.to_dense(), y0)
@@ -107,7 +109,7 @@ def test_long_propagation_reaches_the_closed_form(
 
 
 def test_long_propagation_with_reset_reaches_the_harmonic_closed_form(
-    adj_norm: Tensor, y0: Tensor, small_graph: Graph
+    adj_norm: SparseOperator, y0: Tensor, small_graph: Graph
 ) -> None:
     # Labelled rows are constants, so the others solve a linear system of their own.
     assert small_graph.train_index is not None
@@ -141,7 +143,7 @@ def test_long_propagation_is_label_spreading_of_scikit_learn(small_graph: Graph)
     )
     oracle = model.fit(np.arange(len(kept))[:, None], known).label_distributions_
 
-    adj = torch.from_numpy(kernel / np.sqrt(degree[:, None] * degree[None, :])).to_sparse_csr()
+    adj = operator(torch.from_numpy(kernel / np.sqrt(degree[:, None] * degree[None, :])))
     start = one_hot_rows(labels, index, 4, torch.float64)
     soft_labels = propagate(adj, start, num_steps=500, alpha=0.2).numpy()
     mass = soft_labels.sum(axis=1, keepdims=True)
@@ -150,21 +152,23 @@ def test_long_propagation_is_label_spreading_of_scikit_learn(small_graph: Graph)
     np.testing.assert_allclose((soft_labels / mass)[reached], oracle[reached], atol=1e-7)
 
 
-def test_alpha_one_ignores_the_graph(adj_norm: Tensor, y0: Tensor) -> None:
+def test_alpha_one_ignores_the_graph(adj_norm: SparseOperator, y0: Tensor) -> None:
     assert torch.equal(propagate(adj_norm, y0, num_steps=7, alpha=1.0), y0)
 
 
-def test_no_steps_return_the_start(adj_norm: Tensor, y0: Tensor) -> None:
+def test_no_steps_return_the_start(adj_norm: SparseOperator, y0: Tensor) -> None:
     assert torch.equal(propagate(adj_norm, y0, num_steps=0, alpha=0.1), y0)
 
 
-def test_the_start_is_not_modified(adj_norm: Tensor, y0: Tensor) -> None:
+def test_the_start_is_not_modified(adj_norm: SparseOperator, y0: Tensor) -> None:
     before = y0.clone()
     propagate(adj_norm, y0, num_steps=3, alpha=0.1, reset_index=torch.arange(5))
     assert torch.equal(y0, before)
 
 
-def test_an_unmasked_mask_propagates_as_the_structure_does(adj_norm: Tensor, y0: Tensor) -> None:
+def test_an_unmasked_mask_propagates_as_the_structure_does(
+    adj_norm: SparseOperator, y0: Tensor
+) -> None:
     one_hot = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(300, 1)
     options = {"num_steps": 10, "alpha": 0.1}
     expected = propagate(adj_norm, y0, **options)  # type: ignore[arg-type]
@@ -172,45 +176,28 @@ def test_an_unmasked_mask_propagates_as_the_structure_does(adj_norm: Tensor, y0:
         assert torch.equal(propagate(masked, y0, **options), expected)  # type: ignore[arg-type]
 
 
-def test_dense_and_csr_matrices_give_the_same(adj_norm: Tensor, y0: Tensor) -> None:
+def test_dense_and_csr_matrices_give_the_same(adj_norm: SparseOperator, y0: Tensor) -> None:
     index = torch.arange(10)
     dense = propagate(adj_norm.to_dense(), y0, num_steps=10, alpha=0.1, reset_index=index)
     sparse = propagate(adj_norm, y0, num_steps=10, alpha=0.1, reset_index=index)
     torch.testing.assert_close(dense, sparse, rtol=0, atol=1e-14)
 
 
-def test_float32_is_close_to_float64(small_graph: Graph, adj_norm: Tensor, y0: Tensor) -> None:
-    single = normalize_adjacency(small_graph.adjacency)
+def test_float32_is_close_to_float64(
+    small_graph: Graph, adj_norm: SparseOperator, y0: Tensor
+) -> None:
+    single = normalized(small_graph, torch.float32)
     actual = propagate(single, y0.float(), num_steps=10, alpha=0.1)
     assert actual.dtype == torch.float32
     expected = propagate(adj_norm, y0, num_steps=10, alpha=0.1)
     torch.testing.assert_close(actual.double(), expected, rtol=0, atol=1e-6)
 
 
-def test_index_types_give_the_same_bits(adj_norm: Tensor, y0: Tensor) -> None:
-    results = [
-        propagate(
-            torch.sparse_csr_tensor(
-                adj_norm.crow_indices().to(index_type),
-                adj_norm.col_indices().to(index_type),
-                adj_norm.values(),
-                adj_norm.shape,
-                check_invariants=True,
-            ),
-            y0,
-            num_steps=10,
-            alpha=0.1,
-        )
-        for index_type in (torch.int32, torch.int64)
-    ]
-    assert torch.equal(*results)
-
-
 def test_propagation_commutes_with_renaming_nodes(
-    adj_norm: Tensor, y0: Tensor, generator: torch.Generator
+    adj_norm: SparseOperator, y0: Tensor, generator: torch.Generator
 ) -> None:
     order = torch.randperm(300, generator=generator)
-    renamed = adj_norm.to_dense()[order][:, order].to_sparse_csr()
+    renamed = operator(adj_norm.to_dense()[order][:, order])
     new_name = torch.argsort(order)
     reset = torch.arange(20)
     expected = propagate(adj_norm, y0, num_steps=10, alpha=0.1, reset_index=reset)[order]
@@ -218,13 +205,13 @@ def test_propagation_commutes_with_renaming_nodes(
     torch.testing.assert_close(actual, expected)
 
 
-def test_propagation_commutes_with_renaming_classes(adj_norm: Tensor, y0: Tensor) -> None:
+def test_propagation_commutes_with_renaming_classes(adj_norm: SparseOperator, y0: Tensor) -> None:
     order = torch.tensor([2, 0, 3, 1])
     expected = propagate(adj_norm, y0, num_steps=5, alpha=0.1)[:, order]
     torch.testing.assert_close(propagate(adj_norm, y0[:, order], num_steps=5, alpha=0.1), expected)
 
 
-def test_a_transposed_start_gives_the_same(adj_norm: Tensor, y0: Tensor) -> None:
+def test_a_transposed_start_gives_the_same(adj_norm: SparseOperator, y0: Tensor) -> None:
     strided = y0.T.contiguous().T
     assert not strided.is_contiguous()
     expected = propagate(adj_norm, y0, num_steps=3, alpha=0.1)
@@ -232,7 +219,7 @@ def test_a_transposed_start_gives_the_same(adj_norm: Tensor, y0: Tensor) -> None
 
 
 def test_an_isolated_node_keeps_its_row(six_nodes: Graph) -> None:
-    adj = normalize_adjacency(six_nodes.adjacency)
+    adj = normalized(six_nodes, torch.float32)
     start = torch.zeros(6, 2)
     start[5, 1] = 1.0
     actual = propagate(adj, start, num_steps=10, alpha=0.1)
@@ -241,13 +228,12 @@ def test_an_isolated_node_keeps_its_row(six_nodes: Graph) -> None:
 
 def test_no_stored_entries_leave_only_the_restart() -> None:
     start = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    actual = propagate(torch.zeros(3, 3).to_sparse_csr(), start, num_steps=4, alpha=0.25)
+    actual = propagate(operator(torch.zeros(3, 3)), start, num_steps=4, alpha=0.25)
     assert torch.equal(actual, 0.25 * start)
 
 
 def test_gradients_flow_back_to_the_start(six_nodes: Graph) -> None:
-    # APPNP trains through this.
-    adj = normalize_adjacency(six_nodes.adjacency.to(torch.float64))
+    adj = normalized(six_nodes)
     start = torch.rand(6, 2, dtype=torch.float64, requires_grad=True)
     propagate(adj, start, num_steps=3, alpha=0.1).sum().backward()  # type: ignore[no-untyped-call]
     ones = torch.ones(6, 2, dtype=torch.float64)
@@ -255,20 +241,32 @@ def test_gradients_flow_back_to_the_start(six_nodes: Graph) -> None:
     torch.testing.assert_close(start.grad, expected)
 
 
+@pytest.mark.parametrize(("num_steps", "alpha"), [(0, 0.1), (1, 0.3), (4, 0.0), (10, 0.1), (3, 1)])
+def test_smoothing_is_propagation_with_the_gradient_of_autograd(
+    adj_norm: SparseOperator, num_steps: int, alpha: float, generator: torch.Generator
+) -> None:
+    h = torch.randn(300, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    actual = smooth(adj_norm, h, num_steps=num_steps, alpha=alpha)
+    assert torch.equal(actual, propagate(adj_norm, h.detach(), num_steps=num_steps, alpha=alpha))
+    expected = propagate(adj_norm.to_dense(), h, num_steps=num_steps, alpha=alpha)
+    grads = [torch.autograd.grad((out**2).sum(), h)[0] for out in (actual, expected)]
+    torch.testing.assert_close(*grads)
+
+
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
-def test_alpha_must_lie_in_its_range(adj_norm: Tensor, y0: Tensor, alpha: float) -> None:
+def test_alpha_must_lie_in_its_range(adj_norm: SparseOperator, y0: Tensor, alpha: float) -> None:
     message = f"`alpha` is a teleport weight and must lie in [0, 1], got {alpha}."
     with pytest.raises(ValueError, match=re.escape(message)):
         propagate(adj_norm, y0, num_steps=1, alpha=alpha)
 
 
-def test_the_number_of_steps_must_not_be_negative(adj_norm: Tensor, y0: Tensor) -> None:
+def test_the_number_of_steps_must_not_be_negative(adj_norm: SparseOperator, y0: Tensor) -> None:
     with pytest.raises(ValueError, match=re.escape("`num_steps` must be 0 or more, got -1.")):
         propagate(adj_norm, y0, num_steps=-1, alpha=0.1)
 
 
 @pytest.mark.parametrize("shape", [(), (300,), (300, 4, 1)])
-def test_the_start_must_be_a_matrix(adj_norm: Tensor, shape: tuple[int, ...]) -> None:
+def test_the_start_must_be_a_matrix(adj_norm: SparseOperator, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=re.escape(f"`y0` must be [N, C], got {shape}.")):
         propagate(adj_norm, torch.ones(shape), num_steps=1, alpha=0.1)
 
@@ -304,7 +302,7 @@ def test_labels_at_the_index_must_be_classes(index: list[int], got: str) -> None
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_labels_travel_from_their_one_hot_rows(
-    small_graph: Graph, adj_norm: Tensor, y0: Tensor, reset: bool
+    small_graph: Graph, adj_norm: SparseOperator, y0: Tensor, reset: bool
 ) -> None:
     train = small_graph.train_index
     assert train is not None

@@ -14,9 +14,10 @@ from pamt_lightning.functional import (
     normalize_adjacency,
     pair_cosine,
     random_pairs,
-    row_indices,
     trust_edges,
 )
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import operator
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -30,11 +31,11 @@ def attributes(num_nodes: int = 30, width: int = 12, seed: int = 0) -> Tensor:
     return dense
 
 
-def graph_of(pairs: Tensor, num_nodes: int) -> Tensor:
+def graph_of(pairs: Tensor, num_nodes: int) -> SparseOperator:
     dense = torch.zeros(num_nodes, num_nodes)
     dense[pairs[0], pairs[1]] = 1.0
     dense = ((dense + dense.T) > 0).float().fill_diagonal_(0.0)
-    return dense.to_sparse_csr()
+    return operator(dense)
 
 
 # Cosine
@@ -97,7 +98,7 @@ def test_one_generator_gives_one_draw_and_no_edges_give_no_pairs() -> None:
         random_pairs(graph, 50, generator(3)), random_pairs(graph, 50, generator(3)), strict=True
     ):
         assert torch.equal(one, other)
-    empty = torch.zeros(3, 3).to_sparse_csr()
+    empty = operator(torch.zeros(3, 3))
     assert [len(part) for part in random_pairs(empty, 50, generator())] == [0, 0]
 
 
@@ -178,7 +179,7 @@ def test_no_scores_have_no_rates_and_no_bins_are_refused() -> None:
 # Edges
 
 
-def two_topics(planted: int) -> tuple[Tensor, Tensor, Tensor]:
+def two_topics(planted: int) -> tuple[SparseOperator, Tensor, Tensor]:
     """Edges within two topics and ``planted`` between any two nodes; which are planted."""
     draw, size = generator(5), 400
     topic = torch.arange(size) % 2
@@ -195,8 +196,8 @@ def test_planted_edges_lose_their_weight_and_others_keep_most() -> None:
     adjacency, x, topic = two_topics(planted=2_000)
     adj_norm = normalize_adjacency(adjacency)
     trusted = trust_edges(adj_norm, x, generator())
-    weight = trusted.values() / adj_norm.values()
-    rows, cols = row_indices(adj_norm), adj_norm.col_indices()
+    weight = trusted.values / adj_norm.values
+    rows, cols = adj_norm.row_index, adj_norm.col
     between, loops = topic[rows] != topic[cols], rows == cols
     assert bool((weight[loops] == 1).all())
     assert float(weight[between].mean()) < 0.05
@@ -210,48 +211,48 @@ def test_a_graph_without_planted_edges_keeps_its_weights() -> None:
     adjacency, x, _ = two_topics(planted=0)
     adj_norm = normalize_adjacency(adjacency)
     trusted = trust_edges(adj_norm, x, generator())
-    assert float((trusted.values() / adj_norm.values()).mean()) > 0.95
+    assert float((trusted.values / adj_norm.values).mean()) > 0.95
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sparse_and_dense_attributes_are_trusted_alike(dtype: torch.dtype) -> None:
     adjacency, x, _ = two_topics(planted=500)
-    adj_norm = normalize_adjacency(adjacency.to(dtype))
+    adj_norm = normalize_adjacency(adjacency.with_values(adjacency.values.to(dtype)))
     x = (x > 0.4).to(dtype)  # many equal cosines, to be equal however they are summed
     dense = trust_edges(adj_norm, x, generator())
     sparse = trust_edges(adj_norm, x.to_sparse_csr(), generator())
     assert dense.dtype == dtype
-    assert torch.equal(dense.values(), sparse.values())
-    assert len(set(dense.values().tolist())) > 10
+    assert torch.equal(dense.values, sparse.values)
+    assert len(set(dense.values.tolist())) > 10
 
 
 def test_hubs_count_as_they_do_among_edges_and_nodes_without_edges_do_not() -> None:
     adjacency, x, _ = two_topics(planted=2_000)
-    size = adjacency.shape[0]
+    size = adjacency.num_nodes
     more = torch.zeros(size + 1_000, size + 1_000)
     more[:size, :size] = adjacency.to_dense()
     plain = trust_edges(normalize_adjacency(adjacency), x, generator())
     padded = torch.cat([x, torch.zeros(1_000, x.shape[1])])
-    longer = trust_edges(normalize_adjacency(more.to_sparse_csr()), padded, generator())
-    assert torch.equal(longer.values()[: len(plain.values())], plain.values())
+    longer = trust_edges(normalize_adjacency(operator(more)), padded, generator())
+    assert torch.equal(longer.values[: len(plain.values)], plain.values)
 
 
 def test_attributes_that_say_nothing_leave_no_edge_trusted() -> None:
     adjacency, x, _ = two_topics(planted=0)
     adj_norm = normalize_adjacency(adjacency)
     trusted = trust_edges(adj_norm, torch.ones_like(x), generator())
-    rows, cols = row_indices(adj_norm), adj_norm.col_indices()
-    assert bool((trusted.values()[rows != cols] == 0).all())
-    assert bool((trusted.values()[rows == cols] > 0).all())
+    rows, cols = adj_norm.row_index, adj_norm.col
+    assert bool((trusted.values[rows != cols] == 0).all())
+    assert bool((trusted.values[rows == cols] > 0).all())
 
 
 def test_a_graph_without_edges_is_left_as_it_is() -> None:
-    adj_norm = normalize_adjacency(torch.zeros(4, 4).to_sparse_csr())
+    adj_norm = normalize_adjacency(operator(torch.zeros(4, 4)))
     trusted = trust_edges(adj_norm, torch.rand(4, 3), generator())
     assert torch.equal(trusted.to_dense(), torch.eye(4))
 
 
 def test_attributes_of_another_graph_are_refused() -> None:
-    adj_norm = normalize_adjacency(torch.zeros(4, 4).to_sparse_csr())
+    adj_norm = normalize_adjacency(operator(torch.zeros(4, 4)))
     with pytest.raises(ValueError, match=r"`x` must have N=4 rows .* got 30"):
         trust_edges(adj_norm, attributes(), generator())

@@ -1,4 +1,4 @@
-"""What tests of graph networks share: PyTorch Geometric, and small inputs for it."""
+"""Shared by tests of networks: PyTorch Geometric, small inputs, gradients."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional import normalize_adjacency, row_indices
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import normalized, operator
 
 
 def pyg() -> Any:
@@ -18,13 +19,12 @@ def pyg() -> Any:
     return import_module("torch_geometric.nn")  # of the extra `dev`: missing is an error
 
 
-def inputs(graph: Graph) -> tuple[SparseFeatures, Tensor, Tensor, Tensor]:
+def inputs(graph: Graph) -> tuple[SparseFeatures, Tensor, SparseOperator, Tensor]:
     """Sparse attributes, the same dense, Â, and the edges without self-loops as PyG has them."""
     x = graph.x.to(torch.float64)
-    adj_norm = normalize_adjacency(graph.adjacency.to(torch.float64))
-    adjacency = graph.adjacency
-    edges = torch.stack([row_indices(adjacency), adjacency.col_indices()]).long()
-    return SparseFeatures.from_csr(x), x.to_dense(), adj_norm, edges
+    adjacency = operator(graph.adjacency)
+    edges = torch.stack([adjacency.row_index, adjacency.col]).long()
+    return SparseFeatures.from_csr(x), x.to_dense(), normalized(graph), edges
 
 
 def gradients(module: torch.nn.Module, loss: Tensor) -> dict[str, Tensor]:

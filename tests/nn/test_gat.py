@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 import re
 from typing import Any
 
@@ -10,19 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional import add_self_loops, normalize_adjacency, row_indices
-from pamt_lightning.functional.attention import Neighbourhood
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.gat import GAT, GraphAttention
-from tests.nn.oracles import pyg
+from tests.matrices import normalized, operator
+from tests.nn.oracles import inputs, pyg
 
 HEADS, DIM, CLASSES = 3, 5, 4
 
 
 @pytest.fixture
-def adj(small_graph: Graph) -> Tensor:
-    return normalize_adjacency(small_graph.adjacency)
+def adj(small_graph: Graph) -> SparseOperator:
+    return normalized(small_graph, torch.float32)
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def grads_of(net: torch.nn.Module, out: Tensor) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("num_output_heads", [1, 3])
 def test_logits_and_gradients_are_those_of_the_dense_equations(
-    small_graph: Graph, adj: Tensor, num_output_heads: int
+    small_graph: Graph, adj: SparseOperator, num_output_heads: int
 ) -> None:
     net = seeded_gat(num_output_heads).double()
     dense = small_graph.x.to_dense().double()
@@ -110,14 +108,13 @@ class PygGAT(torch.nn.Module):
 
 @pytest.mark.parametrize("num_output_heads", [1, 3])
 def test_logits_and_gradients_are_those_of_pyg(
-    small_graph: Graph, adj: Tensor, num_output_heads: int
+    small_graph: Graph, adj: SparseOperator, num_output_heads: int
 ) -> None:
     conv = pyg().GATConv
     net = seeded_gat(num_output_heads).double()
     other = PygGAT(conv, net)
     dense = small_graph.x.to_dense().double()
-    edges = small_graph.adjacency  # PyG adds the self-loops
-    edge_index = torch.stack([row_indices(edges), edges.col_indices()]).long()
+    edge_index = inputs(small_graph)[3]  # PyG adds the self-loops
     actual, expected = net(dense, adj), other(dense, edge_index)
     torch.testing.assert_close(actual, expected)
 
@@ -135,42 +132,39 @@ def test_logits_and_gradients_are_those_of_pyg(
     torch.testing.assert_close(dict(sorted(ours.items())), dict(sorted(renamed.items())))
 
 
-def test_dense_and_sparse_features_give_the_same(small_graph: Graph, adj: Tensor) -> None:
+def test_dense_and_sparse_features_give_the_same(small_graph: Graph, adj: SparseOperator) -> None:
     net = seeded_gat(2).double()
-    sparse = net(SparseFeatures.from_csr(small_graph.x, torch.float64), adj)
+    sparse = net(inputs(small_graph)[0], adj)
     dense = net(small_graph.x.to_dense().double(), adj)
     torch.testing.assert_close(sparse, dense)
     torch.testing.assert_close(grads_of(net, sparse), grads_of(net, dense))
 
 
 def test_nodes_in_another_order_give_the_logits_in_that_order(
-    small_graph: Graph, adj: Tensor, generator: torch.Generator
+    small_graph: Graph, adj: SparseOperator, generator: torch.Generator
 ) -> None:
     net = seeded_gat(2).double()
     dense = small_graph.x.to_dense().double()
     order = torch.randperm(300, generator=generator)
-    shuffled = adj.to_dense()[order][:, order].to_sparse_csr()
+    shuffled = operator(adj.to_dense()[order][:, order])
     torch.testing.assert_close(net(dense[order], shuffled), net(dense, adj)[order])
 
 
 def test_only_the_pattern_of_the_matrix_counts(small_graph: Graph, x: SparseFeatures) -> None:
     net = seeded_gat()
-    plain, scaled = (
-        add_self_loops(small_graph.adjacency),
-        normalize_adjacency(small_graph.adjacency),
-    )
-    assert torch.equal(net(x, plain), net(x, scaled))
+    plain = operator(small_graph.adjacency).add_identity()
+    assert torch.equal(net(x, plain), net(x, normalized(small_graph, torch.float32)))
 
 
 def test_a_node_alone_gets_the_output_of_a_plain_network(six_nodes: Graph) -> None:
     net = GAT(4, DIM, 2, HEADS, 1).eval()
-    x, adj = six_nodes.x.to_dense(), add_self_loops(six_nodes.adjacency)
+    x, adj = six_nodes.x.to_dense(), operator(six_nodes.adjacency).add_identity()
     hidden = torch.nn.functional.elu(x[5] @ net.input.weight)
     torch.testing.assert_close(net(x, adj)[5], net.output(hidden))
 
 
 def test_logits_reach_two_steps_far_and_no_further(six_nodes: Graph) -> None:
-    net, adj = GAT(4, DIM, 2, HEADS, 1).eval(), add_self_loops(six_nodes.adjacency)
+    net, adj = GAT(4, DIM, 2, HEADS, 1).eval(), operator(six_nodes.adjacency).add_identity()
     x = six_nodes.x.to_dense()
     changed = x.clone()
     changed[4] += 1.0  # 4 - 3 - 2 - {0, 1}, and 5 alone
@@ -196,7 +190,9 @@ def test_weights_begin_by_glorots_rule_and_biases_at_zero() -> None:
     assert not net.output_bias.any()
 
 
-def test_dropout_is_off_in_eval_and_draws_no_random_numbers(x: SparseFeatures, adj: Tensor) -> None:
+def test_dropout_is_off_in_eval_and_draws_no_random_numbers(
+    x: SparseFeatures, adj: SparseOperator
+) -> None:
     with_dropout, without = seeded_gat(2, 0.6, 0.6).eval(), seeded_gat(2).eval()
     before = torch.get_rng_state()
     assert torch.equal(with_dropout(x, adj), without(x, adj))
@@ -214,7 +210,7 @@ def rates(net: GAT) -> dict[str, tuple[Any, str]]:
 
 @pytest.mark.parametrize("place", ["attributes", "hidden", "first attention", "second attention"])
 def test_dropout_in_training_falls_in_four_places(
-    x: SparseFeatures, adj: Tensor, place: str
+    x: SparseFeatures, adj: SparseOperator, place: str
 ) -> None:
     net = seeded_gat(2, 0.6, 0.5).train()
     assert {name: getattr(*where) for name, where in rates(net).items()} == {
@@ -232,18 +228,18 @@ def test_dropout_in_training_falls_in_four_places(
 def test_attention_dropout_drops_weights_and_scales_the_rest(six_nodes: Graph) -> None:
     torch.manual_seed(0)
     attention = GraphAttention(num_heads=500, dim=6, dropout=0.25)
-    hood = Neighbourhood.from_adjacency(add_self_loops(six_nodes.adjacency))
+    adj = operator(six_nodes.adjacency).add_identity()
     h = torch.eye(6)[:, None].expand(6, 500, 6)  # the sum then shows the weights
-    dropped, weights = attention.train()(hood, h), attention.eval()(hood, h)
+    dropped, weights = attention.train()(adj, h), attention.eval()(adj, h)
     share = dropped[weights > 0] / weights[weights > 0]
-    assert len(share) == 500 * hood.num_entries
+    assert len(share) == 500 * len(adj.col)
     kept = share != 0
     torch.testing.assert_close(share[kept], torch.full_like(share[kept], 1 / 0.75))
     deviation = math.sqrt(0.25 * 0.75 / len(share))
     assert kept.float().mean().item() == pytest.approx(0.75, abs=5 * deviation)
 
 
-def test_the_same_seed_gives_the_same_bits(x: SparseFeatures, adj: Tensor) -> None:
+def test_the_same_seed_gives_the_same_bits(x: SparseFeatures, adj: SparseOperator) -> None:
     net = seeded_gat(2, 0.6, 0.6).train()
     outputs = []
     for seed in (1, 1, 2):
@@ -253,46 +249,18 @@ def test_the_same_seed_gives_the_same_bits(x: SparseFeatures, adj: Tensor) -> No
     assert not torch.equal(outputs[0], outputs[2])
 
 
-def test_the_graph_is_worked_out_once_per_object(
-    x: SparseFeatures, adj: Tensor, monkeypatch: pytest.MonkeyPatch
+def test_another_graph_is_not_taken_for_the_last_one(
+    small_graph: Graph, adj: SparseOperator
 ) -> None:
-    seen = []
-    build = Neighbourhood.from_adjacency
-
-    def counted(adj: Tensor) -> Neighbourhood:
-        seen.append(adj)
-        return build(adj)
-
-    monkeypatch.setattr(Neighbourhood, "from_adjacency", counted)
-    net = seeded_gat()
-    other = adj.clone()
-    for matrix in (adj, adj, other, other, adj):
-        net(x, matrix)
-    assert [matrix is adj for matrix in seen] == [True, False, True]
-
-
-def test_another_graph_is_not_taken_for_the_last_one(small_graph: Graph, adj: Tensor) -> None:
     net, x = seeded_gat().double(), small_graph.x.to_dense().double()
     net(x, adj)
-    loops = torch.eye(300).to_sparse_csr()
+    loops = operator(torch.eye(300))
     torch.testing.assert_close(net(x, loops), dense_gat(net, x, torch.eye(300).bool()))
 
 
-def test_the_graph_is_in_no_copy_pickle_or_state(x: SparseFeatures, adj: Tensor) -> None:
-    net = seeded_gat().eval()
-    names, size = set(net.state_dict()), len(pickle.dumps(net))
-    expected = net(x, adj)
-    assert set(net.state_dict()) == names == {name for name, _ in net.named_parameters()}
-    assert len(pickle.dumps(net)) == size
-    loaded = GAT(60, DIM, CLASSES, HEADS, 1).eval()
-    loaded.load_state_dict(net.state_dict())
-    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), loaded):
-        assert other._hood is None
-        assert torch.equal(other(x, adj), expected)
-    assert net._hood is not None
-
-
-def test_training_follows_validation_in_inference_mode(x: SparseFeatures, adj: Tensor) -> None:
+def test_training_follows_validation_in_inference_mode(
+    x: SparseFeatures, adj: SparseOperator
+) -> None:
     net, fresh = seeded_gat(), seeded_gat()
     with torch.inference_mode():
         net(x, adj)
@@ -300,7 +268,7 @@ def test_training_follows_validation_in_inference_mode(x: SparseFeatures, adj: T
 
 
 def test_training_reaches_the_labels_of_a_small_graph(
-    small_graph: Graph, x: SparseFeatures, adj: Tensor
+    small_graph: Graph, x: SparseFeatures, adj: SparseOperator
 ) -> None:
     torch.manual_seed(0)
     net = GAT(60, 8, 4)
@@ -319,7 +287,7 @@ def test_training_reaches_the_labels_of_a_small_graph(
 def test_a_graph_without_self_loops_is_refused(small_graph: Graph, x: SparseFeatures) -> None:
     message = "`adj` must have one self-loop on each node, got 0 on 300 nodes."
     with pytest.raises(ValueError, match=re.escape(message)):
-        seeded_gat()(x, small_graph.adjacency)
+        seeded_gat()(x, operator(small_graph.adjacency))
 
 
 @pytest.mark.parametrize(

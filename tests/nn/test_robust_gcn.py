@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 import re
 
 import numpy as np
@@ -13,10 +11,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from pamt_lightning.functional import normalize_adjacency
-from pamt_lightning.functional.gaussian import square_entries
 from pamt_lightning.graph import Graph
-from pamt_lightning.nn import SparseFeatures
+from pamt_lightning.kernels.features import SparseFeatures
+from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.nn.robust_gcn import RobustGCN
+from tests.matrices import normalized, operator
+from tests.nn.oracles import inputs
 
 Array = npt.NDArray[np.float64]
 
@@ -28,12 +28,7 @@ def seeded_net(dropout: float = 0.0, gamma: float = 1.0, hidden_dim: int = 16) -
 
 @pytest.fixture
 def x(small_graph: Graph) -> SparseFeatures:
-    return SparseFeatures.from_csr(small_graph.x, torch.float64)
-
-
-@pytest.fixture
-def adj_norm(small_graph: Graph) -> Tensor:
-    return normalize_adjacency(small_graph.adjacency.double())
+    return inputs(small_graph)[0]
 
 
 def dense_moments(net: RobustGCN, graph: Graph, gamma: float = 1.0) -> tuple[Array, Array, float]:
@@ -65,7 +60,7 @@ def dense_moments(net: RobustGCN, graph: Graph, gamma: float = 1.0) -> tuple[Arr
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 3.0])
 def test_prediction_and_divergence_are_the_dense_formula(
-    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor, gamma: float
+    small_graph: Graph, x: SparseFeatures, adj_norm: SparseOperator, gamma: float
 ) -> None:
     net = seeded_net(gamma=gamma).eval()
     logits, kl = net.forward_with_kl(x, adj_norm)
@@ -76,7 +71,7 @@ def test_prediction_and_divergence_are_the_dense_formula(
 
 
 def test_training_samples_have_the_mean_and_variance_of_the_dense_formula(
-    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor
+    small_graph: Graph, x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net().train()
     mean, variance, _ = dense_moments(net, small_graph)
@@ -95,7 +90,9 @@ def test_training_samples_have_the_mean_and_variance_of_the_dense_formula(
     np.testing.assert_allclose(predicted, mean, rtol=0, atol=1e-12)
 
 
-def test_noise_is_drawn_for_each_logit_by_itself(x: SparseFeatures, adj_norm: Tensor) -> None:
+def test_noise_is_drawn_for_each_logit_by_itself(
+    x: SparseFeatures, adj_norm: SparseOperator
+) -> None:
     net = seeded_net().train()
     noise = (net(x, adj_norm) - net(x, adj_norm)).detach()
     assert len(noise.unique()) == noise.numel()
@@ -103,7 +100,7 @@ def test_noise_is_drawn_for_each_logit_by_itself(x: SparseFeatures, adj_norm: Te
 
 @pytest.mark.parametrize("dropout", [0.0, 0.6])
 def test_prediction_is_repeatable_and_draws_no_random_numbers(
-    x: SparseFeatures, adj_norm: Tensor, dropout: float
+    x: SparseFeatures, adj_norm: SparseOperator, dropout: float
 ) -> None:
     net = seeded_net(dropout).eval()
     before = torch.get_rng_state()
@@ -113,7 +110,9 @@ def test_prediction_is_repeatable_and_draws_no_random_numbers(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_same_seed_gives_the_same_bits_in_training(x: SparseFeatures, adj_norm: Tensor) -> None:
+def test_the_same_seed_gives_the_same_bits_in_training(
+    x: SparseFeatures, adj_norm: SparseOperator
+) -> None:
     net = seeded_net(0.6).train()
     outputs = []
     for seed, forward in ((1, net), (1, lambda *data: net.forward_with_kl(*data)[0]), (2, net)):
@@ -124,7 +123,7 @@ def test_the_same_seed_gives_the_same_bits_in_training(x: SparseFeatures, adj_no
 
 
 def test_dropout_falls_on_attributes_and_on_hidden_means_and_variances(
-    x: SparseFeatures, adj_norm: Tensor
+    x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     nearly_all = 1 - 1e-9
     net = seeded_net(nearly_all).train()
@@ -135,7 +134,7 @@ def test_dropout_falls_on_attributes_and_on_hidden_means_and_variances(
 
 
 def test_dropout_falls_on_means_and_variances_independently(
-    x: SparseFeatures, adj_norm: Tensor
+    x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net(0.5).train()
     net.input.dropout = 0.0
@@ -149,7 +148,7 @@ def test_dropout_falls_on_means_and_variances_independently(
 
 @pytest.mark.parametrize("training", [True, False])
 def test_dense_and_sparse_features_give_the_same(
-    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor, training: bool
+    small_graph: Graph, x: SparseFeatures, adj_norm: SparseOperator, training: bool
 ) -> None:
     results = []
     for features in (x, small_graph.x.to_dense().double()):
@@ -168,8 +167,8 @@ def test_prediction_follows_a_renumbering_of_the_nodes(
     order = torch.randperm(300, generator=generator)
     dense, adjacency = small_graph.x.to_dense().double(), small_graph.adjacency.to_dense().double()
     net = seeded_net().eval()
-    expected, kl = net.forward_with_kl(dense, normalize_adjacency(adjacency.to_sparse_csr()))
-    renumbered = adjacency[order][:, order].to_sparse_csr()
+    expected, kl = net.forward_with_kl(dense, normalize_adjacency(operator(adjacency)))
+    renumbered = operator(adjacency[order][:, order])
     actual, same_kl = net.forward_with_kl(dense[order], normalize_adjacency(renumbered))
     torch.testing.assert_close(actual, expected[order])
     torch.testing.assert_close(same_kl, kl)
@@ -179,8 +178,8 @@ def test_a_node_alone_gets_what_it_gets_in_a_graph_of_its_own(six_nodes: Graph) 
     torch.manual_seed(0)
     net = RobustGCN(4, 8, 2).double().eval()
     dense = six_nodes.x.to_dense().double()
-    logits = net(dense, normalize_adjacency(six_nodes.adjacency.double()))
-    own = net(dense[5:], torch.eye(1).double().to_sparse_csr())
+    logits = net(dense, normalized(six_nodes))
+    own = net(dense[5:], operator(torch.eye(1).double()))
     torch.testing.assert_close(logits[5:], own)
     assert own.any()
 
@@ -191,10 +190,10 @@ def test_nothing_is_nan_for_empty_rows_zero_variances_and_huge_attributes(
 ) -> None:
     torch.manual_seed(0)
     net = RobustGCN(4, 8, 2, dropout=0.5).train()
-    x = SparseFeatures.from_csr(six_nodes.x)
-    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    x = SparseFeatures.from_csr(scale * six_nodes.x)
+    adj_norm = normalized(six_nodes, torch.float32)
     for _ in range(10):
-        logits, kl = net.forward_with_kl(x.with_values(scale * x.values), adj_norm)
+        logits, kl = net.forward_with_kl(x, adj_norm)
         net.zero_grad()
         torch.autograd.backward(logits.square().sum() + kl)
         for tensor in (logits, kl, *(parameter.grad for parameter in net.parameters())):
@@ -203,7 +202,7 @@ def test_nothing_is_nan_for_empty_rows_zero_variances_and_huge_attributes(
 
 
 def test_without_variance_training_gives_finite_gradients_and_the_mean(
-    small_graph: Graph, x: SparseFeatures, adj_norm: Tensor
+    small_graph: Graph, x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net(gamma=5.0).train()
     with torch.no_grad():
@@ -222,8 +221,8 @@ def test_without_variance_training_gives_finite_gradients_and_the_mean(
 def test_gradients_are_those_of_finite_differences(six_nodes: Graph) -> None:
     torch.manual_seed(1)
     net = RobustGCN(4, 3, 2, dropout=0.3).double().train()
-    x = SparseFeatures.from_csr(six_nodes.x, torch.float64)
-    adj_norm = normalize_adjacency(six_nodes.adjacency.double())
+    x = inputs(six_nodes)[0]
+    adj_norm = normalized(six_nodes)
     assert dense_moments(net, six_nodes)[1].any()  # else the variances have no part in it
 
     def outputs(*_: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,50 +244,8 @@ def test_each_matrix_begins_by_glorots_rule_for_its_own_shape() -> None:
     assert not torch.equal(*halves)
 
 
-def test_another_graph_is_not_taken_for_the_last_one(x: SparseFeatures, adj_norm: Tensor) -> None:
-    net = seeded_net()
-    alone = torch.eye(300).double().to_sparse_csr()
-    for adj in (adj_norm, alone, adj_norm):
-        torch.manual_seed(0)
-        used = net.train()(x, adj)
-        torch.manual_seed(0)
-        assert torch.equal(used, copy.deepcopy(net)(x, adj))
-
-
-def test_squares_are_made_once_for_a_graph(
-    x: SparseFeatures, adj_norm: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Tensor] = []
-
-    def count(adj: Tensor) -> Tensor:
-        made.append(adj)
-        return square_entries(adj)
-
-    monkeypatch.setattr("pamt_lightning.nn.robust_gcn.square_entries", count)
-    net = seeded_net(0.5)
-    for training in (True, False, True):
-        net.train(training)(x, adj_norm)
-    assert len(made) == 1
-
-
-def test_copies_and_files_hold_the_weights_and_not_the_graph(
-    x: SparseFeatures, adj_norm: Tensor
-) -> None:
-    net = seeded_net(0.6).eval()
-    expected = net(x, adj_norm)
-    names = {"input.weight", "output_mean.weight", "output_variance.weight"}
-    assert set(net.state_dict()) == {name for name, _ in net.named_parameters()} == names
-    pickled = pickle.dumps(net)
-    assert len(pickled) < 8 * sum(p.numel() for p in net.parameters()) + 10_000
-    fresh = RobustGCN(60, 16, 4).double().eval()
-    fresh.load_state_dict(net.state_dict())
-    for other in (copy.deepcopy(net), pickle.loads(pickled), fresh):
-        assert torch.equal(other(x, adj_norm), expected)
-    assert torch.equal(net(x, adj_norm), expected)
-
-
 def test_a_prediction_in_inference_mode_may_come_before_training(
-    x: SparseFeatures, adj_norm: Tensor
+    x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net()
     with torch.inference_mode():
@@ -301,7 +258,7 @@ def test_a_prediction_in_inference_mode_may_come_before_training(
 def test_training_lowers_the_loss_and_learns_the_classes(small_graph: Graph) -> None:
     torch.manual_seed(0)
     net = RobustGCN(60, 16, 4)
-    x, adj_norm = SparseFeatures.from_csr(small_graph.x), normalize_adjacency(small_graph.adjacency)
+    x, adj_norm = SparseFeatures.from_csr(small_graph.x), normalized(small_graph, torch.float32)
     train, test = small_graph.train_index, small_graph.test_index
     assert train is not None
     assert test is not None

@@ -36,7 +36,7 @@ def runner(results: Results, executor: FakeExecutor) -> Runner:
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     """What happens, one after the other, whenever the runner waits for another command."""
     events: list[Callable[[], None]] = []
-    monkeypatch.setattr(runner_module.time, "sleep", lambda _: events.pop(0)())
+    monkeypatch.setattr("pamt_lightning.studies.runner.time.sleep", lambda _: events.pop(0)())
     return events
 
 

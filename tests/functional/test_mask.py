@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from typing import get_args
 
@@ -13,24 +12,18 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.functional import (
-    edge_similarity,
     mask_adjacency,
     mask_representation,
-    normalize_adjacency,
     renormalize_mask,
-    row_indices,
 )
 from pamt_lightning.functional.mask import MaskNormalization, Representation
-from pamt_lightning.functional.normalize import take_csr_rows, with_values
 from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.csr import csr_tensor
+from pamt_lightning.kernels.operator import SparseOperator
+from tests.matrices import normalized, operator
 
 KINDS: tuple[Representation, ...] = get_args(Representation)
 NORMALIZATIONS: tuple[MaskNormalization, ...] = get_args(MaskNormalization)
-
-
-@pytest.fixture
-def adj_norm(small_graph: Graph) -> Tensor:
-    return normalize_adjacency(small_graph.adjacency.to(torch.float64))
 
 
 @pytest.fixture
@@ -56,11 +49,6 @@ def test_representations_are_softmax_and_unit_rows(
         np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-12)
 
 
-def test_softmax_at_temperature_one_is_the_default(generator: torch.Generator) -> None:
-    logits = torch.randn(8, 3, generator=generator)
-    torch.testing.assert_close(mask_representation(logits), torch.softmax(logits, dim=1))
-
-
 @pytest.mark.parametrize("kind", ["softmax", "cosine"])
 @pytest.mark.parametrize("scale", [0.0, 1e4, -1e30])
 def test_representations_of_extreme_rows_are_finite(kind: Representation, scale: float) -> None:
@@ -71,62 +59,21 @@ def test_representations_of_extreme_rows_are_finite(kind: Representation, scale:
 # Equation 6
 
 
-@pytest.mark.parametrize("value_type", [torch.float32, torch.float64])
-@pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
-def test_similarity_is_the_dense_product_at_the_stored_entries(
-    adj_norm: Tensor, h: Tensor, index_type: torch.dtype, value_type: torch.dtype
-) -> None:
-    adj = torch.sparse_csr_tensor(
-        adj_norm.crow_indices().to(index_type),
-        adj_norm.col_indices().to(index_type),
-        adj_norm.values().to(value_type),
-        adj_norm.shape,
-        check_invariants=True,
-    )
-    dense = h.numpy() @ h.numpy().T
-    rows, cols = row_indices(adj).long(), adj.col_indices().long()
-    actual = edge_similarity(adj, h.to(value_type))
-    assert actual.dtype == value_type
-    tolerance = 1e-6 if value_type == torch.float32 else 1e-14
-    np.testing.assert_allclose(actual.numpy(), dense[rows, cols], rtol=0, atol=tolerance)
-
-
 def test_cosine_similarity_is_that_of_scikit_learn(
-    adj_norm: Tensor, generator: torch.Generator
+    adj_norm: SparseOperator, generator: torch.Generator
 ) -> None:
     pairwise = import_module("sklearn.metrics.pairwise")
     logits = torch.randn(300, 4, generator=generator, dtype=torch.float64)
     oracle = pairwise.cosine_similarity(torch.softmax(logits, dim=1).numpy())
-    rows, cols = row_indices(adj_norm).long(), adj_norm.col_indices().long()
-    actual = edge_similarity(adj_norm, mask_representation(logits, "cosine"))
+    rows, cols = adj_norm.row_index.long(), adj_norm.col.long()
+    actual = adj_norm.sample(mask_representation(logits, "cosine"))
     np.testing.assert_allclose(actual.numpy(), oracle[rows, cols], rtol=1e-12)
     torch.testing.assert_close(actual[rows == cols], torch.ones(300, dtype=torch.float64))
 
 
-def test_softmax_similarity_is_a_chance(adj_norm: Tensor, h: Tensor) -> None:
-    actual = edge_similarity(adj_norm, h)
+def test_softmax_similarity_is_a_chance(adj_norm: SparseOperator, h: Tensor) -> None:
+    actual = adj_norm.sample(h)
     assert 0 <= actual.min() <= actual.max() <= 1
-
-
-@pytest.mark.parametrize(("first", "last"), [(0, 300), (0, 7), (7, 120), (299, 300), (50, 50)])
-def test_rows_of_the_graph_have_the_similarities_of_the_whole(
-    adj_norm: Tensor, h: Tensor, first: int, last: int
-) -> None:
-    rows = take_csr_rows(adj_norm, slice(first, last))
-    crow = adj_norm.crow_indices()
-    expected = edge_similarity(adj_norm, h)[crow[first] : crow[last]]
-    assert torch.equal(edge_similarity(rows, h, first), expected)
-
-
-def test_similarity_does_not_read_the_values_of_the_graph(adj_norm: Tensor, h: Tensor) -> None:
-    other = with_values(adj_norm, 7 - 3 * adj_norm.values())
-    assert torch.equal(edge_similarity(other, h), edge_similarity(adj_norm, h))
-    in_double = edge_similarity(adj_norm.float(), h.double())  # the type is that of h
-    assert in_double.dtype == torch.float64
-
-
-def test_a_graph_without_stored_entries_has_no_similarity() -> None:
-    assert edge_similarity(torch.zeros(3, 3).to_sparse_csr(), torch.ones(3, 2)).shape == (0,)
 
 
 # Equation 7
@@ -134,57 +81,57 @@ def test_a_graph_without_stored_entries_has_no_similarity() -> None:
 
 @pytest.mark.parametrize("floor", [0.0, 0.3, 1.0])
 def test_the_mask_is_the_dense_elementwise_product(
-    adj_norm: Tensor, h: Tensor, floor: float
+    adj_norm: SparseOperator, h: Tensor, floor: float
 ) -> None:
     adj_mask = mask_adjacency(adj_norm, h, floor=floor)
     factor = floor + (1 - floor) * (h.numpy() @ h.numpy().T)
     expected = adj_norm.to_dense().numpy() * factor
     np.testing.assert_allclose(adj_mask.to_dense().numpy(), expected, rtol=0, atol=1e-15)
-    assert torch.equal(adj_mask.col_indices(), adj_norm.col_indices())
-    assert torch.equal(adj_mask.crow_indices(), adj_norm.crow_indices())
+    assert torch.equal(adj_mask.col, adj_norm.col)
+    assert torch.equal(adj_mask.crow, adj_norm.crow)
 
 
-def test_the_paper_has_no_floor(adj_norm: Tensor, h: Tensor) -> None:
-    expected = adj_norm.values() * edge_similarity(adj_norm, h)
-    assert torch.equal(mask_adjacency(adj_norm, h).values(), expected)
+def test_the_paper_has_no_floor(adj_norm: SparseOperator, h: Tensor) -> None:
+    expected = adj_norm.values * adj_norm.sample(h)
+    assert torch.equal(mask_adjacency(adj_norm, h).values, expected)
 
 
-def test_a_floor_of_one_switches_the_mask_off(adj_norm: Tensor, h: Tensor) -> None:
-    assert torch.equal(mask_adjacency(adj_norm, h, floor=1.0).values(), adj_norm.values())
+def test_a_floor_of_one_switches_the_mask_off(adj_norm: SparseOperator, h: Tensor) -> None:
+    assert torch.equal(mask_adjacency(adj_norm, h, floor=1.0).values, adj_norm.values)
 
 
-def test_equal_one_hot_rows_switch_the_mask_off(adj_norm: Tensor) -> None:
+def test_equal_one_hot_rows_switch_the_mask_off(adj_norm: SparseOperator) -> None:
     h = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).repeat(300, 1)
-    assert torch.equal(mask_adjacency(adj_norm, h).values(), adj_norm.values())
+    assert torch.equal(mask_adjacency(adj_norm, h).values, adj_norm.values)
 
 
 def test_one_hot_rows_cut_the_edges_between_classes_and_no_others(
-    small_graph: Graph, adj_norm: Tensor
+    small_graph: Graph, adj_norm: SparseOperator
 ) -> None:
     h = torch.nn.functional.one_hot(small_graph.y, 4).double()
-    y, rows = small_graph.y, row_indices(adj_norm)
-    same = y[rows] == y[adj_norm.col_indices()]
-    assert torch.equal(mask_adjacency(adj_norm, h).values(), adj_norm.values() * same)
+    y, rows = small_graph.y, adj_norm.row_index
+    same = y[rows] == y[adj_norm.col]
+    assert torch.equal(mask_adjacency(adj_norm, h).values, adj_norm.values * same)
 
 
-def test_the_mask_is_symmetric(adj_norm: Tensor, h: Tensor) -> None:
+def test_the_mask_is_symmetric(adj_norm: SparseOperator, h: Tensor) -> None:
     dense = mask_adjacency(adj_norm, h).to_dense()
     torch.testing.assert_close(dense, dense.T)
 
 
-def test_the_mask_does_not_change_its_arguments(adj_norm: Tensor, h: Tensor) -> None:
-    before = adj_norm.values().clone(), h.clone()
+def test_the_mask_does_not_change_its_arguments(adj_norm: SparseOperator, h: Tensor) -> None:
+    before = adj_norm.values.clone(), h.clone()
     renormalize_mask(mask_adjacency(adj_norm, h, floor=0.2), "sym")
-    assert torch.equal(adj_norm.values(), before[0])
+    assert torch.equal(adj_norm.values, before[0])
     assert torch.equal(h, before[1])
 
 
 @pytest.mark.parametrize("kind", NORMALIZATIONS)
 def test_the_mask_commutes_with_renaming_nodes(
-    adj_norm: Tensor, h: Tensor, kind: MaskNormalization, generator: torch.Generator
+    adj_norm: SparseOperator, h: Tensor, kind: MaskNormalization, generator: torch.Generator
 ) -> None:
     order = torch.randperm(300, generator=generator)
-    renamed = adj_norm.to_dense()[order][:, order].to_sparse_csr()
+    renamed = operator(adj_norm.to_dense()[order][:, order])
     actual = renormalize_mask(mask_adjacency(renamed, h[order]), kind).to_dense()
     expected = renormalize_mask(mask_adjacency(adj_norm, h), kind).to_dense()[order][:, order]
     torch.testing.assert_close(actual, expected)
@@ -193,7 +140,7 @@ def test_the_mask_commutes_with_renaming_nodes(
 # Normalisation of the mask
 
 
-def test_renormalised_masks_are_the_dense_formulas(adj_norm: Tensor, h: Tensor) -> None:
+def test_renormalised_masks_are_the_dense_formulas(adj_norm: SparseOperator, h: Tensor) -> None:
     adj_mask = mask_adjacency(adj_norm, h)
     dense = adj_mask.to_dense().numpy()
     mass = dense.sum(axis=1)
@@ -204,7 +151,7 @@ def test_renormalised_masks_are_the_dense_formulas(adj_norm: Tensor, h: Tensor) 
         np.testing.assert_allclose(actual.to_dense().numpy(), expected, rtol=0, atol=1e-14)
 
 
-def test_none_is_the_default_and_gives_the_mask_itself(adj_norm: Tensor) -> None:
+def test_none_is_the_default_and_gives_the_mask_itself(adj_norm: SparseOperator) -> None:
     assert renormalize_mask(adj_norm) is adj_norm
 
 
@@ -213,7 +160,7 @@ def test_none_is_the_default_and_gives_the_mask_itself(adj_norm: Tensor) -> None
 def test_rows_without_mass_never_give_nan(kind: MaskNormalization, value: float) -> None:
     crow, col = torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 0, 1])
     values = torch.tensor([value, value, value, 3.0])  # row 2 is not stored at all
-    adj_mask = torch.sparse_csr_tensor(crow, col, values, (3, 3), check_invariants=True)
+    adj_mask = operator(csr_tensor(crow, col, values, 3))
     dense = renormalize_mask(adj_mask, kind).to_dense()
     assert torch.isfinite(dense).all()
     assert dense[2].tolist() == [0, 0, 0]
@@ -225,7 +172,7 @@ def test_rows_without_mass_never_give_nan(kind: MaskNormalization, value: float)
 def test_isolated_nodes_keep_their_self_loop(
     six_nodes: Graph, kind: MaskNormalization, floor: float
 ) -> None:
-    adj_norm = normalize_adjacency(six_nodes.adjacency)
+    adj_norm = normalized(six_nodes, torch.float32)
     h = torch.zeros(6, 2)
     h[:, 0] = 1.0
     dense = renormalize_mask(mask_adjacency(adj_norm, h, floor=floor), kind).to_dense()
@@ -235,7 +182,7 @@ def test_isolated_nodes_keep_their_self_loop(
 
 @pytest.mark.parametrize("kind", NORMALIZATIONS)
 def test_zero_rows_of_h_give_zeros_and_no_nan(six_nodes: Graph, kind: MaskNormalization) -> None:
-    adj_mask = mask_adjacency(normalize_adjacency(six_nodes.adjacency), torch.zeros(6, 2))
+    adj_mask = mask_adjacency(normalized(six_nodes, torch.float32), torch.zeros(6, 2))
     assert torch.equal(renormalize_mask(adj_mask, kind).to_dense(), torch.zeros(6, 6))
 
 
@@ -250,7 +197,7 @@ def test_temperature_must_be_positive(kind: Representation, temperature: float) 
         mask_representation(torch.ones(1, 2), kind, temperature)
 
 
-def test_unknown_kinds_are_refused_with_the_known_ones(adj_norm: Tensor) -> None:
+def test_unknown_kinds_are_refused_with_the_known_ones(adj_norm: SparseOperator) -> None:
     message = "`kind` must be one of softmax, cosine, logits, got 'sigmoid'."
     with pytest.raises(ValueError, match=re.escape(message)):
         mask_representation(torch.ones(1, 2), "sigmoid")  # type: ignore[arg-type]
@@ -260,28 +207,14 @@ def test_unknown_kinds_are_refused_with_the_known_ones(adj_norm: Tensor) -> None
 
 
 @pytest.mark.parametrize("shape", [(299, 4), (301, 4), (300,), (300, 4, 1)])
-def test_h_must_have_a_row_per_node(adj_norm: Tensor, shape: tuple[int, ...]) -> None:
-    message = f"`h` must be [N, C] with N=300 (rows of `adj`), got {shape}."
+def test_h_must_have_a_row_per_node(adj_norm: SparseOperator, shape: tuple[int, ...]) -> None:
+    message = f"`h` must be [N, C] with N=300 (rows of `adj_norm`), got {shape}."
     with pytest.raises(ValueError, match=re.escape(message)):
-        edge_similarity(adj_norm, torch.ones(shape))
-
-
-def test_only_square_csr_matrices_are_masked() -> None:
-    dense, h = torch.eye(2), torch.ones(2, 2)
-    message = "` must be a square sparse CSR tensor [N, N], got layout torch.strided"
-    calls: list[tuple[str, Callable[[], Tensor]]] = [
-        ("adj", lambda: edge_similarity(dense, h)),
-        ("adj", lambda: mask_adjacency(dense, h)),
-        ("adj_mask", lambda: renormalize_mask(dense)),
-        ("adj_mask", lambda: renormalize_mask(dense, "row")),
-    ]
-    for name, call in calls:
-        with pytest.raises(ValueError, match=re.escape(f"`{name}{message}")):
-            call()
+        mask_adjacency(adj_norm, torch.ones(shape))
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan")])
-def test_floor_must_lie_in_its_range(adj_norm: Tensor, h: Tensor, floor: float) -> None:
+def test_floor_must_lie_in_its_range(adj_norm: SparseOperator, h: Tensor, floor: float) -> None:
     message = f"`floor` must lie in [0, 1], got {floor}."
     with pytest.raises(ValueError, match=re.escape(message)):
         mask_adjacency(adj_norm, h, floor=floor)
@@ -289,7 +222,7 @@ def test_floor_must_lie_in_its_range(adj_norm: Tensor, h: Tensor, floor: float) 
 
 @pytest.mark.parametrize("kind", ["row", "sym"])
 def test_negative_weights_are_never_renormalised(
-    adj_norm: Tensor, h: Tensor, kind: MaskNormalization
+    adj_norm: SparseOperator, h: Tensor, kind: MaskNormalization
 ) -> None:
     adj_mask = mask_adjacency(adj_norm, h - 0.25)
     message = f"`kind`={kind!r} needs a mask without negative weights; logits as representation"
@@ -305,6 +238,7 @@ LARGE_GRAPH = """
 import resource, sys
 import numpy as np, scipy.sparse as sp, torch
 from pamt_lightning.functional import *
+from pamt_lightning.kernels.operator import SparseOperator
 torch.set_num_threads(1)
 n, edges = 200_000, 1_000_000
 ends = np.random.default_rng(0).integers(n, size=(2, edges + 100), dtype=np.int32)
@@ -318,7 +252,7 @@ adjacency = torch.sparse_csr_tensor(
     torch.ones(both.nnz), both.shape, check_invariants=True,
 )
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-adj_norm = normalize_adjacency(adjacency)
+adj_norm = normalize_adjacency(SparseOperator.from_csr(adjacency))
 h = mask_representation(torch.randn(n, 8, generator=torch.Generator().manual_seed(0)))
 adj_mask = renormalize_mask(mask_adjacency(adj_norm, h), "sym")
 labels = torch.arange(n) % 8
@@ -331,7 +265,7 @@ print(both.nnz, before // 1024, after // 1024)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak of memory")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not report peak memory")
 def test_mask_and_propagation_of_a_million_edges_stay_far_below_n_squared() -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LARGE_GRAPH],

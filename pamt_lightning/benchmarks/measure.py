@@ -1,0 +1,134 @@
+"""All measurements of `pamt speed`, one after the other."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from pamt_lightning.benchmarks.appnp import pyg_available
+from pamt_lightning.benchmarks.epochs import Case, appnp_row, fit_row, trainer_row
+from pamt_lightning.benchmarks.growth import Size, growth
+from pamt_lightning.benchmarks.kernels import first_layer_row, propagation_rows, refresh_row
+from pamt_lightning.benchmarks.report import Report, shown_ratio
+from pamt_lightning.benchmarks.timing import Row
+from pamt_lightning.errors import InputError
+from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.estimate import available_memory
+from pamt_lightning.training.results import environment
+
+_FIRST_POWER = 4  # `growth` starts at 10^4 edges
+_DEGREE, _COLUMNS = 20, 16  # of the graphs of `propagation`
+_NOISY = 3.0  # ratio of the largest to the smallest ratio of a comparison
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure.
+
+    Attributes:
+        parts: Names of the measurements.
+        datasets: Names of the data sets.
+        folder: Where the files go.
+        root: Folders with data files.
+        hidden_dim: Size of the hidden layer.
+        epochs: Epochs in a round of ``trainer``.
+        rounds: How often each side is measured.
+        max_edges: Size of the largest synthetic graph.
+    """
+
+    parts: Sequence[str]
+    datasets: Sequence[str]
+    folder: Path
+    root: Sequence[str] = ()
+    hidden_dim: int = 64
+    epochs: int = 200
+    rounds: int = 7
+    max_edges: int = 10**7
+
+    def config_of(self, dataset: str) -> RunConfig:
+        """The run that is measured on a data set: PAMT with its shipped values."""
+        return RunConfig.create(
+            dataset=dataset, data={"root": list(self.root)}, model={"hidden_dim": self.hidden_dim}
+        )
+
+
+def measure(plan: Plan, note: Callable[[str], None]) -> Report:
+    """Measure, and write the report after each measurement, so that an interrupt loses nothing.
+
+    Args:
+        plan: What to measure.
+        note: Receives one line for each result, and for what is left out.
+    """
+    parts = list(plan.parts)
+    if not pyg_available() and {"epoch", "fit"} & set(parts):
+        how = "install PyTorch Geometric with: pip install 'pamt-lightning[benchmark]'"
+        if parts == ["epoch"]:
+            raise InputError(f"there is no APPNP to compare with: {how}.")
+        note(f"left out, there is no APPNP to compare with: {how}.")
+        parts = [part for part in parts if part != "epoch"]
+    machine = {**environment(), "processor": platform.processor() or platform.machine()}
+    report = Report(machine, {part: [] for part in parts if part != "growth"})
+    for part, result in _results(plan, parts, note):
+        if isinstance(result, Size):
+            report.sizes.append(result)
+            note(f"{part}: {result.edges:,} edges measured.")
+        else:
+            report.tables[part].append(result)
+            low, high = result.spread
+            warning = "; the rounds differ: is the machine busy?" if high > _NOISY * low else ""
+            note(f"{part}, {result.what}: {shown_ratio(result)}{warning}")
+        report.write(plan.folder)
+    report.write(plan.folder)
+    return report
+
+
+def _results(
+    plan: Plan, parts: Sequence[str], note: Callable[[str], None]
+) -> Iterator[tuple[str, Row | Size]]:
+    on_datasets = [part for part in parts if part not in ("propagation", "growth")]
+    for name in plan.datasets if on_datasets else ():
+        try:
+            case = Case.load(plan.config_of(name))
+        except InputError as error:
+            note(f"{name} is left out: {error}")
+            continue
+        for part in on_datasets:
+            if reason := _obstacle(part, case):
+                note(f"{part}, {name} is left out: {reason}.")
+            else:
+                yield part, _row(part, case, plan)
+    if "propagation" in parts:
+        num_nodes = 2 * plan.max_edges // _DEGREE
+        for row in propagation_rows(num_nodes, _DEGREE, _COLUMNS, plan.rounds):
+            yield "propagation", row
+    if "growth" in parts:
+        powers = range(_FIRST_POWER, len(str(plan.max_edges)))
+        for size in growth([10**power for power in powers], min(3, plan.rounds)):
+            yield "growth", size
+
+
+def _row(part: str, case: Case, plan: Plan) -> Row:
+    if part == "epoch":
+        return appnp_row(case, plan.rounds)
+    if part == "trainer":
+        return trainer_row(case, plan.epochs, plan.rounds)
+    if part == "fit":
+        return fit_row(case)
+    if part == "refresh":
+        return refresh_row(case, min(3, plan.rounds))
+    return first_layer_row(case, 4 * plan.rounds)
+
+
+def _obstacle(part: str, case: Case) -> str | None:
+    """Why a part cannot be measured on a data set, if it cannot."""
+    graph = case.data.graph
+    if part == "layer" and graph.x.layout != torch.sparse_csr:
+        return "its attributes are dense"
+    needed, free = 3.5 * 4 * graph.num_nodes**2, available_memory()
+    if part == "refresh" and free is not None and free < needed:
+        return f"the dense formula needs {needed / 1e9:.0f} GB of memory"
+    return None

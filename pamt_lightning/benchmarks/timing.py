@@ -1,0 +1,97 @@
+"""Times of two functions, measured alternately in one process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from tqdm import tqdm
+
+COPIED = 1 << 26  # numbers in the copied tensor, 256 MB: larger than any cache
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes:
+        what: Name of the comparison.
+        seconds: Median time of each side, by its name.
+        ratio: Median over the rounds of the second side's time divided by the first side's.
+        spread: Smallest and largest ratio of a round.
+        note: Remark for the reader.
+        counts: Sizes that the times depend on.
+    """
+
+    what: str
+    seconds: Mapping[str, float]
+    ratio: float
+    spread: tuple[float, float]
+    note: str = ""
+    counts: Mapping[str, float] | None = None
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """The time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(
+    what: str,
+    sides: Mapping[str, Callable[[], float]],
+    rounds: int,
+    note: str = "",
+    counts: Mapping[str, float] | None = None,
+) -> Row:
+    """Measure two sides alternately.
+
+    Args:
+        what: Name of the comparison.
+        sides: Two functions by name; each returns the seconds it took.
+        rounds: How often each side is measured.
+        note: Remark for the reader.
+        counts: Sizes that the times depend on.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in tqdm(range(rounds), what, leave=False, disable=None):
+        for name, side in sides.items():
+            taken[name].append(side())
+    first, second = taken.values()
+    ratios = [b / a for a, b in zip(first, second, strict=True)]
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    spread = min(ratios), max(ratios)
+    return Row(what, medians, statistics.median(ratios), spread, note, counts)
+
+
+def compare_with_copy(
+    what: str,
+    work: Callable[[], object],
+    num_bytes: float,
+    rounds: int,
+    note: str = "",
+    counts: Mapping[str, float] | None = None,
+) -> Row:
+    """Compare work with the time that a copy in memory needs for the same number of bytes.
+
+    Args:
+        what: Name of the comparison.
+        work: The work.
+        num_bytes: Bytes that it must read or write.
+        rounds: How often each side is measured.
+        note: Remark for the reader.
+        counts: Sizes that the times depend on.
+    """
+    source, target = torch.rand(COPIED), torch.empty(COPIED)
+    share = num_bytes / (2 * source.element_size() * COPIED)  # a copy reads and writes
+    sides: dict[str, Callable[[], float]] = {
+        "its bytes": lambda: share * seconds_of(lambda: target.copy_(source)),
+        "measured": lambda: seconds_of(work),
+    }
+    for side in sides.values():  # the first call is slower
+        side()
+    return compare(what, sides, rounds, note, {**(counts or {}), "bytes": num_bytes})

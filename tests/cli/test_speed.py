@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pamt_lightning.benchmarks import measure, timing
+from pamt_lightning.cli.main import main
+from pamt_lightning.training.config import RunConfig
+
+SMALL = ["--datasets", "synthetic", "--rounds", "2", "--epochs", "2", "--max_edges", "10000"]
+
+
+@pytest.fixture(autouse=True)
+def _short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    config_of = measure.Plan.config_of
+
+    def short(plan: measure.Plan, dataset: str) -> RunConfig:
+        return config_of(plan, dataset).with_options({"stopping.patience": 2})
+
+    monkeypatch.setattr(measure.Plan, "config_of", short)
+    monkeypatch.setattr(timing, "COPIED", 1 << 20)
+
+
+def test_every_part_prints_and_writes_its_ratio(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["speed", *SMALL, "--hidden_dim", "4", "--folder", str(tmp_path)]) == 0
+    content = json.loads((tmp_path / "benchmark.json").read_text())
+    for part in ("epoch", "trainer", "fit", "refresh", "layer"):
+        (row,) = content[part]
+        assert row["what"] == "synthetic"
+        assert 0 < row["spread"][0] <= row["ratio"] <= row["spread"][1]
+    names = [row["what"] for row in content["propagation"]]
+    assert names == ["random neighbours", "near neighbours"]
+    assert content["propagation"][0]["counts"]["entries"] == 20_000
+    (size,) = content["growth"]["sizes"]
+    assert size["edges"] == pytest.approx(10_000, rel=0.25)  # pairs drawn twice count once
+    assert size["memory"] > 1e5
+    assert content["environment"]["threads"] == torch.get_num_threads()
+    # A figure needs two sizes.
+    assert capsys.readouterr().out == (tmp_path / "benchmark.md").read_text()
+
+
+def test_parts_and_threads_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["layer", *SMALL, "--hidden_dim", "4", "--threads", "2", "--folder", str(tmp_path)]
+    assert main(["benchmark", *argv]) == 0  # the name in version 0.1
+    content = json.loads((tmp_path / "benchmark.json").read_text())
+    assert content["environment"]["threads"] == 2
+    assert set(content) == {"environment", "layer", "growth"}
+    assert capsys.readouterr().out.count("## ") == 1
+
+
+def test_without_pytorch_geometric_there_is_no_comparison_with_appnp(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "pyg_available", lambda: False)
+    assert main(["speed", "epoch", *SMALL, "--folder", str(tmp_path / "out")]) == 2
+    assert "pip install 'pamt-lightning[benchmark]'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PAMT_DATA", raising=False)
+    monkeypatch.setenv("PAMT_CACHE", str(tmp_path / "cache"))
+    argv = ["layer", "--datasets", "ms_academic", "--folder", str(tmp_path / "out")]
+    assert main(["speed", *argv]) == 0
+    assert "ms_academic is left out: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "facts"),
+    [
+        (["--rounds", "0"], ("--rounds", "got 0")),
+        (["--max_edges", "99"], ("--max_edges", "10000", "got 99")),
+        (["epochs"], ("PART", "trainer", "'epochs'", "'epoch'?")),
+        (["--datasets", "cora"], ("--datasets", "cora_ml", "'cora'")),
+        (["--round", "3"], ("--round", "--rounds")),
+    ],
+)
+def test_wrong_options_are_one_line(
+    argv: list[str], facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["speed", *argv]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pamt speed: error: ")
+    assert error.count("\n") == 1
+    assert all(fact in error for fact in facts)
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys; from pamt_lightning.cli.main import main\n"
+        "try: main(['speed', '--help'])\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert b"--max_edges" in done.stdout

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from pamt_lightning.kernels.csr import (
+    csr_tensor,
+    products_at_entries,
+    row_of_entries,
+    sum_of_rows,
+    transpose_pattern,
+)
+
+
+@pytest.fixture
+def wide(generator: torch.Generator) -> Tensor:
+    """A 7 x 4 matrix with an empty row and an empty column."""
+    dense = torch.rand(7, 4, generator=generator, dtype=torch.float64)
+    dense = dense * (torch.rand(7, 4, generator=generator) < 0.5)
+    dense[3], dense[:, 2] = 0, 0
+    return dense.to_sparse_csr()
+
+
+@pytest.mark.parametrize("num_blocks", [1, 2, 3])
+def test_transposed_blocks_add_up_to_the_dense_transpose(wide: Tensor, num_blocks: int) -> None:
+    t_crow, t_col, order = transpose_pattern(wide.crow_indices(), wide.col_indices(), 4, num_blocks)
+    shape = (4 * num_blocks, 7)
+    stacked = torch.sparse_csr_tensor(
+        t_crow, t_col, wide.values()[order], shape, check_invariants=True
+    )
+    total = stacked.to_dense().view(num_blocks, 4, 7).sum(0)
+    assert torch.equal(total, wide.to_dense().mT)
+    assert t_crow.dtype == t_col.dtype == order.dtype == wide.crow_indices().dtype
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_rows_are_a_product_with_the_dense_matrix(
+    wide: Tensor, generator: torch.Generator, weighted: bool
+) -> None:
+    rows = torch.rand(3, 4, generator=generator, dtype=torch.float64).mT  # not contiguous
+    weights = wide.values() if weighted else None
+    actual = sum_of_rows(wide.crow_indices(), wide.col_indices(), rows, weights)
+    pattern = wide.to_dense() if weighted else (wide.to_dense() != 0).double()
+    torch.testing.assert_close(actual, pattern @ rows)
+    assert torch.equal(actual[3], torch.zeros(3, dtype=torch.float64))
+
+
+def test_products_at_entries_are_those_of_the_dense_product(
+    wide: Tensor, generator: torch.Generator
+) -> None:
+    left = torch.rand(7, 3, generator=generator, dtype=torch.float64)
+    right = torch.rand(4, 3, generator=generator, dtype=torch.float64)
+    rows, cols = wide.to_dense().nonzero(as_tuple=True)
+    actual = products_at_entries(wide, left, right)
+    torch.testing.assert_close(actual, (left @ right.mT)[rows, cols])
+
+
+def test_row_numbers_skip_empty_rows() -> None:
+    csr = torch.tensor([[0.0, 0, 0], [1, 0, 1], [0, 0, 0]]).to_sparse_csr()
+    assert row_of_entries(csr.crow_indices(), 2).tolist() == [1, 1]
+    again = csr_tensor(csr.crow_indices(), csr.col_indices(), csr.values(), 3)
+    assert torch.equal(again.to_dense(), csr.to_dense())
