@@ -38,7 +38,7 @@ ALLOWED = {
     "methods": {*_MATHS, "nn", "data"},
     "training": {*_MATHS, "nn", "data", "methods", "plots"},
     "studies": {*_MATHS, "nn", "data", "methods", "training", "plots"},
-    "benchmarks": {*_MATHS, "nn", "data", "methods", "training", "plots", "cli"},
+    "benchmarks": {*_MATHS, "nn", "data", "methods", "training", "plots"},
     "cli": {*_MATHS, "nn", "data", "methods", "training", "plots", "studies", "benchmarks"},
 }
 
