@@ -1,252 +1,233 @@
-"""Every config that is shipped is complete, parses, and says what the paper's table says."""
+"""Every shipped config file parses, holds what it must, and repeats no default."""
 
-import inspect
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from pamt_lightning import PAMTModule
-from pamt_lightning.cli.fit_parser import FitParser
-from pamt_lightning.methods.registry import find_method
-from pamt_lightning.studies.expand import cell_args, option_args
+from pamt_lightning.cli.configure import Configurator
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.files import read_yaml
+from pamt_lightning.methods.registry import METHODS, config_folder, find_method
 from pamt_lightning.studies.space import read_space
-from pamt_lightning.studies.study import Study
-from pamt_lightning.studies.study_files import read_study
-from tests.command_line import parsed
+from pamt_lightning.studies.study import Study, read_study
+from pamt_lightning.training.config import TRAINER_DEFAULTS, RunConfig, arguments, import_class
+from pamt_lightning.training.layers import make_layer
+from pamt_lightning.training.stopping import BestStopping
 
-FOLDER = Path(__file__).parents[1] / "configs"
-CONFIGS = sorted(FOLDER.glob("*.yaml"))
+FOLDER = config_folder()
+DATASETS = sorted(FOLDER.glob("*.yaml"))
 BASELINES = sorted((FOLDER / "baselines").glob("*.yaml"))
 STUDIES = sorted((FOLDER / "studies").glob("*.yaml"))
 SPACES = sorted((FOLDER / "spaces").glob("*.yaml"))
-VARIANTS = {"pamt_0": "refresh_interval", "pamt_1": "momentum", "pamt_r": "pretrain_epochs"}
-METHODS = [path for path in BASELINES if path.stem not in VARIANTS]
-FILLED_IN = {"num_features", "num_classes"}  # from the data
+NAMES = [method.name for method in METHODS]
+VARIANTS = {"PAMT_0": "refresh_interval", "PAMT_1": "momentum", "PAMT_r": "pretrain_epochs"}
 
 # hidden, α, wd, lr, β, K, dropout, t_u: table "Hyper-parameters of PAMT on each dataset"
 PAPER = {
     "cora_ml": (128, 0.10, 0.025, 0.05, 0.50, 10, 0.20, 30),
-    "citeseer": (128, 0.15, 0.055, 0.10, 0.25, 10, 0.15, 20),  # wd: see DEVIATIONS
+    "citeseer": (128, 0.15, 0.055, 0.10, 0.25, 10, 0.15, 20),
     "pubmed": (128, 0.10, 0.015, 0.10, 0.10, 10, 0.35, 10),
     "ms_academic": (256, 0.10, 0.010, 0.05, 0.10, 10, 0.35, 10),
 }
-DEVIATIONS = {"citeseer": {"weight_decay": 0.01}}  # each with its reason in the file
-_COLUMNS = (
+COLUMNS = (
     *("hidden_dim", "alpha", "weight_decay", "lr", "momentum"),
     *("num_steps", "dropout", "refresh_interval"),
 )
+DEVIATIONS = {"citeseer": {"weight_decay": 0.01}}  # each with its reason in the file
 
-
-def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections as dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        found |= flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
-    return found
-
-
-def read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return content
-
-
-def test_all_are_shipped() -> None:
-    assert {path.stem for path in CONFIGS} == {*PAPER, "synthetic"}
-    assert {path.stem for path in BASELINES} == {
-        *("gcn", "gat", "robust_gcn", "sgc", "appnp", "pts", "ptd", "pta", "mlp"),
-        *("label_propagation", "pamt_plus", *VARIANTS),
-    }
-
-
-@pytest.mark.parametrize("baseline", BASELINES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("dataset", CONFIGS, ids=lambda p: p.stem)
-def test_every_method_can_be_laid_over_every_data_set(
-    dataset: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = parsed(["--config", str(dataset), "--config", str(baseline)], capsys)
-    assert files["data"]["dataset"] == dataset.stem
-    expected = read(baseline)
-    for_data = expected.pop("by_dataset", {}).get(dataset.stem, {})
-    values = expected["model"]["init_args"] | for_data.get("model", {}).get("init_args", {})
-    if baseline.stem in VARIANTS:
-        values = read(dataset)["model"]["init_args"] | values
-    assert files["model"]["class_path"] == expected["model"]["class_path"]
-    for key, value in values.items():
-        assert files["model"]["init_args"][key] == value, key
-
-
-@pytest.mark.parametrize("path", BASELINES, ids=lambda p: p.stem)
-def test_a_method_by_name_is_its_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pubmed = ("--config", str(FOLDER / "pubmed.yaml"))  # several methods have values of their own
-    by_file = parsed([*pubmed, "--config", str(path)], capsys)
-    assert parsed([*pubmed, "--model", path.stem], capsys) == by_file
-
-
-@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
-def test_a_baseline_writes_its_defaults_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = read(path)["model"]
-    defaults = parsed(["--model.class_path", model["class_path"]], capsys)["model"]["init_args"]
-    defaults.pop("log_every_n_epochs", None)
-    assert model["init_args"] == defaults
-
-
-# Settings of the methods' authors, and what differs from them with its reason in the file.
+# Settings of the methods' authors, and those for single data sets.
 AUTHORS: dict[str, dict[str, float]] = {
-    "gcn": {"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.5, "hidden_dim": 64},
-    "gat": {
+    "GCN": {"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.5, "hidden_dim": 64},
+    "GAT": {
         **{"lr": 0.005, "weight_decay": 5e-4, "dropout": 0.6, "attention_dropout": 0.6},
         **{"hidden_dim": 8, "num_heads": 8, "num_output_heads": 1},
     },
-    "robust_gcn": {
+    "RobustGCN": {
         **{"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.6, "hidden_dim": 16},
         **{"kl_weight": 5e-4, "gamma": 1.0},
     },
-    "sgc": {"lr": 0.2, "weight_decay": 1.3e-5, "num_steps": 2},
-    "appnp": {
+    "SGC": {"lr": 0.2, "weight_decay": 1.3e-5, "num_steps": 2},
+    "APPNP": {
         **{"lr": 0.01, "weight_decay": 0.005, "dropout": 0.5, "hidden_dim": 64},
         **{"num_steps": 10, "alpha": 0.1},
     },
-    "pts": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
-    "ptd": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 10},
-    "pta": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
+    "PTS": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
+    "PTD": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 10},
+    "PTA": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
 }
 BY_DATASET: dict[str, dict[str, dict[str, float]]] = {
-    "gat": {"pubmed": {"lr": 0.01, "weight_decay": 1e-3, "num_output_heads": 8}},
-    "sgc": {"citeseer": {"weight_decay": 2.35e-5}, "pubmed": {"weight_decay": 7.4e-5}},
-    "appnp": {"ms_academic": {"alpha": 0.2}},
+    "GAT": {"pubmed": {"lr": 0.01, "weight_decay": 1e-3, "num_output_heads": 8}},
+    "SGC": {"citeseer": {"weight_decay": 2.35e-5}, "pubmed": {"weight_decay": 7.4e-5}},
+    "APPNP": {"ms_academic": {"alpha": 0.2}},
 }
 
 
-@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
-def test_values_are_those_of_the_methods_authors(path: Path) -> None:
-    content = read(path)
-    given = content["model"]["init_args"]
-    for name, value in AUTHORS.get(path.stem, {}).items():
-        assert given[name] == value, name
-    parts = content.get("by_dataset", {})
-    shown = {dataset: part["model"]["init_args"] for dataset, part in parts.items()}
-    assert shown == BY_DATASET.get(path.stem, {})
+@pytest.fixture(scope="module")
+def configure() -> Configurator:
+    return Configurator()
 
 
-@pytest.mark.parametrize(("name", "argument"), VARIANTS.items())
-def test_a_variant_of_pamt_takes_one_thing_away(name: str, argument: str) -> None:
-    path = next(path for path in BASELINES if path.stem == name)
-    assert read(path)["model"] == {
-        "class_path": "pamt_lightning.PAMTModule",
-        "init_args": {argument: 0},
-    }
+def stem(path: Path) -> str:
+    return path.stem
 
 
-@pytest.mark.parametrize("path", BASELINES, ids=lambda p: p.stem)
-def test_each_file_says_what_it_is_and_how_to_run_it(path: Path) -> None:
-    title, run, *_ = path.read_text(encoding="utf-8").splitlines()
-    assert title.startswith("# ")
-    assert title.endswith(".")
-    command = "pamt fit --config configs/cora_ml.yaml --config configs/baselines"
-    assert run == f"# Run: {command}/{path.name}"
+def head(path: Path) -> tuple[str, str]:
+    """The first two lines: what the file is, and how to run it."""
+    first, second, *_ = path.read_text(encoding="utf-8").splitlines()
+    assert first.startswith("# ")
+    return first, second
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_key_reaches_an_argument(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = flat(parsed(["--config", str(path)], capsys))
-    for key, value in flat(read(path)).items():
-        assert shown[key] == value, key
+def test_all_are_shipped() -> None:
+    assert {path.stem for path in DATASETS} == {*PAPER, "synthetic"}
+    assert len(BASELINES) == len(METHODS) - 1  # PAMT's values are in the files of the data sets
+    assert {path.stem for path in STUDIES} == {"ablation", "main", "noise", "parameters"}
+    assert {path.stem for path in SPACES} == {"pamt", "pamt_plus"}
+    known = {*DATASETS, *BASELINES, *STUDIES, *SPACES}
+    assert set(FOLDER.rglob("*.yaml")) == known
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_argument_of_the_method_is_written_out(path: Path) -> None:
-    given = set(read(path)["model"]["init_args"])
-    arguments = set(inspect.signature(PAMTModule).parameters)
-    assert arguments - given == FILLED_IN | {"mask", "log_every_n_epochs"}
+# Methods and data sets -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_runs_with_every_data_set(name: str, configure: Configurator) -> None:
+    for path in DATASETS:
+        config = configure([f"configs/{path.name}"], name)
+        assert config.method == name
+        assert config.data["dataset"] == path.stem
+        # Python and the command line agree.
+        assert config.complete() == configure([f"configs/{path.name}"], name)
+        python = RunConfig.create(name, dataset=path.stem).complete()
+        assert (python.model, python.stopping) == (config.model, config.stopping)
+        assert python.data == config.data
+        values = config.model["init_args"]
+        expected = BY_DATASET.get(name, {}).get(path.stem, {})
+        assert {key: values[key] for key in expected} == expected
+        for key, value in {**AUTHORS.get(name, {}), **expected}.items():
+            assert values[key] == value, key
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_values_are_those_of_the_paper(name: str) -> None:
-    path = next(path for path in CONFIGS if path.stem == name)
-    options = read(path)["model"]["init_args"]
-    expected = dict(zip(_COLUMNS, PAPER[name], strict=True)) | DEVIATIONS.get(name, {})
-    assert {column: options[column] for column in _COLUMNS} == expected
-    assert path.read_text(encoding="utf-8").count("Deviation:") == len(DEVIATIONS.get(name, {}))
+def test_values_are_those_of_the_paper(name: str, configure: Configurator) -> None:
+    path = FOLDER / f"{name}.yaml"
+    expected = dict(zip(COLUMNS, PAPER[name], strict=True)) | DEVIATIONS.get(name, {})
+    assert read_yaml(path, "sections")["model"]["init_args"] == expected
+    values = configure([f"configs/{name}.yaml"]).model["init_args"]
+    assert {column: values[column] for column in COLUMNS} == expected
+    assert path.read_text(encoding="utf-8").count("The paper has") == len(DEVIATIONS.get(name, {}))
 
 
-def test_all_studies_are_shipped() -> None:
-    assert {path.stem for path in STUDIES} == {"ablation", "main", "noise", "parameters"}
+@pytest.mark.parametrize(("name", "argument"), VARIANTS.items())
+def test_a_variant_of_pamt_takes_one_thing_away(
+    name: str, argument: str, configure: Configurator
+) -> None:
+    for dataset in PAPER:
+        pamt = configure([f"configs/{dataset}.yaml"], "PAMT").model["init_args"]
+        variant = configure([f"configs/{dataset}.yaml"], name).model["init_args"]
+        assert variant == {**pamt, argument: 0}
+        assert pamt[argument] != 0
 
 
-def shipped_study(path: Path) -> Study:
-    """A study with the methods that are there."""
-    named = read(path)["methods"]
-    return read_study(str(path), methods=[name for name in named if find_method(name)])
+def own_values(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
+    """Section, name, value and default of every value in a file, also of single data sets."""
+    layer = make_layer(path.name, read_yaml(path, "sections"))
+    method = layer.model.method if layer.model else None
+    assert method is not None
+    classes: dict[str, type[Any]] = {
+        "data": GraphDataModule,
+        "model": import_class(method.class_path),
+        "stopping": BestStopping,
+    }
+    for each in (layer, *layer.by_dataset.values()):
+        for section, values in each.content.items():
+            for name, value in values.items():
+                if section == "trainer":
+                    yield section, name, value, TRAINER_DEFAULTS.get(name)
+                else:
+                    yield section, name, value, arguments(classes[section])[name].default
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_a_study_says_what_it_is_and_how_to_run_it(path: Path) -> None:
-    title, run, *_ = path.read_text(encoding="utf-8").splitlines()
-    assert title.startswith("# ")
-    assert run == f"# Run: pamt study {path.stem}"
-    study = shipped_study(path)
+@pytest.mark.parametrize("path", [*DATASETS, *BASELINES], ids=stem)
+def test_no_file_repeats_a_default(path: Path) -> None:
+    for section, name, value, default in own_values(path):
+        in_table = path.stem in PAPER and section == "model" and name in COLUMNS
+        assert in_table or value != default, f"{section}.{name} = {value} is the default"
+
+
+@pytest.mark.parametrize("path", [*DATASETS, *BASELINES], ids=stem)
+def test_each_file_states_what_it_is_and_how_to_run_it(path: Path) -> None:
+    title, run = head(path)
+    assert title.endswith(".")
+    method = find_method(path.stem)
+    if path.parent == FOLDER:
+        assert f"pamt fit --config configs/{path.name}" in run
+    else:
+        assert method is not None
+        assert run == f"# Run: pamt fit --config configs/cora_ml.yaml --model {method.name}"
+
+
+# Studies and spaces --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=stem)
+def test_a_study_is_described_and_reports_on_test_splits(path: Path) -> None:
+    assert head(path)[1] == f"# Run: pamt study {path.stem}"
+    study = read_study(str(path))
     assert study.title != study.name
     assert study.description
-    assert set(read(path)["methods"]) - set(study.methods) <= {"PAMT_plus"}
     assert set(study.datasets) <= set(PAPER)
     assert study.reference == "PAMT"
     assert all(seed.startswith("test") for seed in study.splits)  # for reporting, not choosing
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_every_option_of_a_study_reaches_an_argument(path: Path) -> None:
-    study = shipped_study(path)
-    configure = FitParser().configuration
+def value_of(config: RunConfig, option: str) -> Any:
+    section, _, name = option.partition(".")
+    values = config.model["init_args"] if section == "model" else getattr(config, section)
+    return values[name]
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=stem)
+def test_every_option_of_a_study_reaches_an_argument(path: Path, configure: Configurator) -> None:
+    study: Study = read_study(str(path))
     splits = dict.fromkeys(study.split_options, 7)
-    points = {sweep.option: sweep.values[-1] for sweep in study.sweeps}
+    last = {sweep.option: sweep.values[-1] for sweep in study.sweeps}
     for cell in study.cells():
-        if cell.option is None or cell.value == points[cell.option]:
-            config = flat(configure([*cell_args(study, cell), *option_args(splits)]))
-            options = {**study.options, **splits}
-            if cell.option is not None:
-                options[cell.option] = cell.value
+        if cell.option is None or cell.value == last[cell.option]:
+            swept = {} if cell.option is None else {cell.option: cell.value}
+            options = {**study.options, **splits, **swept}
+            config = configure([f"configs/{cell.dataset}.yaml"], cell.method, options)
+            assert config.data["dataset"] == cell.dataset
             for name, value in options.items():
-                key = name.replace("model.", "model.init_args.")
-                assert config[key] == value, (cell, name)
-            assert config["data.dataset"] == cell.dataset
+                assert value_of(config, name) == value, (cell, name)
 
 
-def test_the_parameter_study_goes_through_the_configured_values() -> None:
-    study = shipped_study(FOLDER / "studies" / "parameters.yaml")
-    values = {sweep.option: sweep.values for sweep in study.sweeps}
+def test_the_parameter_study_covers_the_configured_values(configure: Configurator) -> None:
+    study = read_study(str(FOLDER / "studies" / "parameters.yaml"))
     for name in study.datasets:
-        configured = read(FOLDER / f"{name}.yaml")["model"]["init_args"]
-        for option, swept in values.items():
-            assert configured[option.removeprefix("model.")] in swept, (name, option)
+        config = configure([f"configs/{name}.yaml"])
+        for sweep in study.sweeps:
+            assert value_of(config, sweep.option) in sweep.values, (name, sweep.option)
+            assert value_of(config, sweep.option) == sweep.reference_for(name)
 
 
-def test_all_spaces_are_shipped() -> None:
-    assert {path.stem for path in SPACES} == {"pamt", "pamt_plus"}
-
-
-@pytest.mark.parametrize("path", SPACES, ids=lambda p: p.stem)
-def test_every_option_of_a_space_reaches_an_argument(path: Path) -> None:
+@pytest.mark.parametrize("path", SPACES, ids=stem)
+def test_every_option_of_a_space_reaches_an_argument(path: Path, configure: Configurator) -> None:
     space = read_space(str(path))
     (run,) = re.findall(r"^# Run: pamt tune (.+)$", path.read_text(encoding="utf-8"), re.M)
     words = run.split()
     assert words[words.index("--space") + 1] == f"configs/spaces/{path.name}"
     model = words[words.index("--model") + 1] if "--model" in words else "PAMT"
     assert find_method(model) == find_method(path.stem)
-    configure = FitParser().configuration
     for place in space.places():
-        for choice in space.samples():
-            config = flat(configure(space.args(place, ["--model", model], choice)))
-            assert config["data.dataset"] == place.dataset
-            for name, value in {**place.condition, **choice}.items():
-                assert config[name.replace("model.", "model.init_args.")] == value, (place, name)
-
-
-def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
-    synthetic = next(path for path in CONFIGS if path.stem == "synthetic")
-    without, with_it = flat(parsed([], capsys)), flat(parsed(["--config", str(synthetic)], capsys))
-    for key in flat(read(synthetic)).keys() - {"data.dataset", "data.split"}:
-        assert without[key] == with_it[key], key
+        for choice in (*space.samples(), *space.start):
+            options = {**place.condition, **choice}
+            config = configure([f"configs/{place.dataset}.yaml"], model, options)
+            assert config.data["dataset"] == place.dataset
+            for name, value in options.items():
+                assert value_of(config, name) == value, (place, name)

@@ -139,16 +139,22 @@ class FitCLI(LightningCLI):
                 and the file it is in.
         """
         resolved = request.resolved
-        known = self.parser.get_defaults().as_dict()
-        # Other commands may have options that this one has not, such as `run_dir`.
-        content = {k: v for k, v in resolved.merged().items() if k in known}
-        parsed = self._checked(content, resolved.layers)
+        merged = resolved.merged()
+        # A config file may hold options of `pamt fit` that this command does not have.
+        others = {name: merged.pop(name) for name in merged.keys() - self._sections}
+        parsed = self._checked(merged, resolved.layers)
         if request.words:
             parsed = self._checked_words(list(request.words), parsed)
         if request.options:
             option = Layer("", nested(request.options))
             parsed = self._checked(option.content, (option,), parsed)
-        return RunConfig.from_sections(resolved.model, parsed.as_dict()), parsed
+        content = {**others, **parsed.as_dict()}
+        content["model"] = content.get("model") or {}
+        return RunConfig.from_sections(resolved.model, content), parsed
+
+    @property
+    def _sections(self) -> set[str]:
+        return {*self.parser.get_defaults().as_dict()}
 
     def _checked(
         self, content: Mapping[str, Any], layers: Sequence[Layer], base: Any = None
@@ -164,12 +170,16 @@ class FitCLI(LightningCLI):
 
     def _check_each(self, content: Mapping[str, Any]) -> None:
         for section, values in content.items():
-            for name, value in values.items() if isinstance(values, Mapping) else ():
-                self._check_name(f"{section}.{name}")
+            if section not in self._sections:
+                continue
+            is_section = isinstance(values, Mapping)
+            for name, value in values.items() if is_section else [(section, values)]:
+                option = f"{section}.{name}" if is_section else section
+                self._check_name(option)
                 try:
-                    self.parser.parse_object({section: {name: value}})
+                    self.parser.parse_object(nested({option: value}))
                 except argparse.ArgumentError as error:
-                    raise self._wrong_value(f"{section}.{name}", value, error) from None
+                    raise self._wrong_value(option, value, error) from None
 
     def _checked_words(self, words: list[str], base: Any) -> Any:
         try:
@@ -195,8 +205,8 @@ class FitCLI(LightningCLI):
             if option not in known:
                 message = message or f"there is no option {name}."
                 raise InputError(f"{message}{did_you_mean(option, known)}")
-        elif section not in self.parser.get_defaults().as_dict() and message:
-            known_names = [f"--{each}" for each in self.parser.get_defaults().as_dict()]
+        elif section not in self._sections and message:
+            known_names = [f"--{each}" for each in self._sections]
             known_names += [f"--{s}.{each}" for s, c in classes.items() for each in arguments(c)]
             raise InputError(f"{message}{did_you_mean(f'--{name}', known_names)}")
 

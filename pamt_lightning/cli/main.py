@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pamt {args[0]}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        print(f"\npamt {args[0]}: {interrupt or 'interrupted.'}", file=sys.stderr)
+        print(f"\npamt {args[0]}: {str(interrupt) or 'interrupted.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `pamt datasets | head`
         sys.stderr.close()

@@ -226,7 +226,7 @@ class NodeClassificationModule(pl.LightningModule):
             "val_acc": accuracy(prediction.probs, y, index),
             "val_loss": self.validation_loss(batch, prediction),
         }
-        self.log_dict(metrics, batch_size=1, logger=not in_fit)
+        self.log_dict(metrics, batch_size=1, logger=False if in_fit else None)
         if in_fit and self._logs_this_epoch:
             if prediction.logits is not None:
                 metrics["val_acc_network"] = accuracy(prediction.logits, y, index)

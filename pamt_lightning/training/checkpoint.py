@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pamt_lightning.errors import CheckpointError
-from pamt_lightning.training.config import SIZES, RunConfig
+from pamt_lightning.training.config import SIZES, RunConfig, import_class
 from pamt_lightning.training.layers import Layer, ModelName, make_layer
 from pamt_lightning.training.stopping import BEST, LAST
 
@@ -112,8 +112,10 @@ def check_resumable(
         raise CheckpointError(
             f"{file} was started with --seed_everything {old_seed}, not {config.seed}."
         )
-    old_model = model_of(checkpoint)
-    if old_model.class_path != config.model["class_path"]:
+    old_model = ModelName.parse(str(checkpoint["model_class"]))
+    chosen = import_class(str(config.model["class_path"]))
+    model = ModelName.parse(f"{chosen.__module__}.{chosen.__qualname__}")
+    if old_model.class_path != model.class_path:
         raise CheckpointError(
             f"{file} is of {old_model.name}, the model is now {config.method}. Resume with the "
             "same model, or start a new run without --ckpt_path."

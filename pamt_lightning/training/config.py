@@ -169,8 +169,8 @@ def import_class(class_path: str) -> type[Any]:
     module, _, name = class_path.rpartition(".")
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        raise InputError(f"there is no class {class_path}.") from None
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"there is no class {class_path}: {error}.") from None
     if not isinstance(found, type):
         raise InputError(f"{class_path} is not a class.")
     return found

@@ -56,6 +56,8 @@ class ModelName:
         method = find_method(text) or method_of_class(text)
         if method is not None:
             return cls(method.name, method.class_path, method)
+        if text.endswith(_ENDINGS):
+            raise InputError(f"{text} is a file, not a method; config files go to --config.")
         if "." not in text:
             raise unknown_method(text)
         return cls(text.rpartition(".")[2].removesuffix("Module"), text, None)
@@ -120,15 +122,6 @@ def resolve(
     """
     chosen = None if model is None else ModelName.parse(model)
     given = [read_layer(file) for file in files]
-    naming = [layer for layer in given if layer.is_named and layer.model]
-    decided = chosen or (naming[-1].model if naming else None) or (base.model if base else None)
-    decided = decided or ModelName.parse(DEFAULT.name)
-    if base is not None and base.model and base.model.class_path != decided.class_path:
-        where = naming[-1].source if chosen is None else f"--model {model}"
-        raise InputError(
-            f"{where} asks for {decided.name}, the checkpoint is of {base.model.name}: leave that "
-            "out, or name another checkpoint."
-        )
     below: list[Layer] = []
     above: list[Layer] = []
     if chosen is not None and chosen.method is not None and chosen.method.file is not None:
@@ -137,6 +130,15 @@ def resolve(
     layers = [*below, *([base] if base else []), *given, *above]
     dataset = _dataset_in_use([*layers, Layer("", {"data": dict(data or {})})])
     parts = [part for layer in layers for part in _expand(layer, dataset)]
+    named = [(part.source, part.model) for part in parts if part.is_named and part.model]
+    source, decided = named[-1] if named else ("", ModelName.parse(DEFAULT.name))
+    if chosen is not None:
+        source, decided = f"--model {model}", chosen
+    if base is not None and base.model and base.model.class_path != decided.class_path:
+        raise InputError(
+            f"{source} asks for {decided.name}, the checkpoint is of {base.model.name}: leave that "
+            "out, or name another checkpoint."
+        )
     notes = _keep_one_model(parts, decided, chosen is not None)
     return Resolved(decided, tuple(parts), tuple(notes))
 
@@ -145,9 +147,13 @@ def read_layer(name: str) -> Layer:
     """The layer of a config file."""
     path = find_config(name)
     content = read_yaml(path, _HOLDS, name)
-    for key, value in content.items():
-        if key != "model" and isinstance(value, str) and value.endswith(_ENDINGS):
-            content[key] = read_yaml(path.parent / value, _HOLDS)  # a section in its own file
+    by_dataset = content.get(BY_DATASET)
+    parts = by_dataset.values() if isinstance(by_dataset, dict) else ()
+    for sections in (content, *(part for part in parts if isinstance(part, dict))):
+        for key, value in sections.items():
+            if isinstance(value, str) and value.endswith(_ENDINGS):
+                with error_context(f"{name}: {key}"):  # a section in its own file
+                    sections[key] = read_yaml(path.parent / value, "the options of a section")
     return make_layer(name, content)
 
 

@@ -123,6 +123,9 @@ def run(
         if place is not None and writes and checkpoint is None:
             config.save(place.path / CONFIG)
         _fit(trainer, model, datamodule, place)
+        if not stopping.best_state and not config.trainer.get("fast_dev_run"):
+            # With max_epochs=0 Lightning skips the training and its hooks.
+            raise InputError("nothing was trained: `trainer.max_epochs` must be 1 or more.")
         tested = _test(trainer, model, datamodule, place) if config.test else {}
         record = result_record(config, trainer, model, datamodule, stopping, tested)
         if place is not None and writes:
@@ -258,7 +261,10 @@ def _build_trainer(
         logger = TensorBoardLogger(
             place.path.parent, "", place.path.name, default_hp_metric=False, purge_step=purge
         )
-    return pl.Trainer(callbacks=callbacks, logger=logger or False, **options)
+    try:
+        return pl.Trainer(callbacks=callbacks, logger=logger or False, **options)
+    except (TypeError, ValueError) as error:  # Lightning checks the options that it is given
+        raise InputError(f"trainer: {' '.join(str(error).split())}") from None
 
 
 def _instantiated(value: Any) -> Any:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import csv
+import inspect
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +17,11 @@ from pamt_lightning.training import results
 from pamt_lightning.training.results import (
     environment,
     peak_memory_mb,
-    percent,
-    print_table,
     write_predictions,
     write_results,
 )
 from pamt_lightning.version import __version__
+from tests.small_run import rows_of
 
 ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
 
@@ -29,11 +29,6 @@ ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
 def odd_graph(class_names: tuple[str, ...] = ("yes, sir", "nö", "c")) -> Graph:
     nothing = sp.csr_array((6, 6), dtype=np.float32)
     return Graph.from_scipy(np.ones((6, 1)), nothing, [-1] * 6, class_names, np.array(ODD_IDS))
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("rows_at_once", [20_000, 4, 1])
@@ -55,46 +50,22 @@ def test_predictions_come_back_with_odd_ids_and_names(
     np.testing.assert_array_equal(best, written.max(axis=1))
 
 
-def test_rounding_never_changes_the_predicted_class(tmp_path: Path) -> None:
+def test_rounding_shortens_numbers_and_never_changes_the_class(tmp_path: Path) -> None:
     probs = torch.tensor([[0.4999999, 0.5000001]], dtype=torch.float64).repeat(6, 1)
     write_predictions(tmp_path / "p.csv", odd_graph(("first", "second")), probs)
     assert {row["class"] for row in rows_of(tmp_path / "p.csv")} == {"second"}
-
-
-def test_numbers_are_short(tmp_path: Path) -> None:
-    probs = torch.full((6, 3), 1 / 3)
-    write_predictions(tmp_path / "p.csv", odd_graph(), probs)
+    write_predictions(tmp_path / "p.csv", odd_graph(), torch.full((6, 3), 1 / 3))
     row = rows_of(tmp_path / "p.csv")[0]
     assert row["probability"] == row["p_c"] == "0.333333"
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.7938, "79.38 %"), (1.0, "100.00 %"), (0.0, "0.00 %"), (0.123456, "12.35 %"), (None, None)],
-)
-def test_a_share_is_printed_as_percent(share: float | None, text: str | None) -> None:
-    assert percent(share) == text
-
-
-def test_a_table_is_aligned_and_leaves_missing_values_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rows = [("test accuracy", "79.38 %"), ("structure noise", None), ("epochs", "200")]
-    print_table("Result", rows)
-    expected = "Result\n  test accuracy  79.38 %\n  epochs         200\n"
-    assert capsys.readouterr().out == expected
-
-
-def test_a_table_without_rows_is_its_title(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("Result", [("noise", None)])
-    assert capsys.readouterr().out == "Result\n"
-
-
-def test_results_come_back_as_json(tmp_path: Path) -> None:
+def test_results_are_strict_json(tmp_path: Path) -> None:
     record = {"test_acc": 0.5, "name": "ünï", "none": None, "sizes": {"nodes": 3}}
-    write_results(tmp_path / "results.json", record | {"path": Path("a/b")})
-    loaded = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert loaded == record | {"path": str(Path("a/b"))}
+    odd = {"path": Path("a/b"), "loss": math.nan, "list": [1.0, math.inf]}
+    write_results(tmp_path / "results.json", {**record, **odd})
+    text = (tmp_path / "results.json").read_text(encoding="utf-8")
+    found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert found == {**record, "path": str(Path("a/b")), "loss": None, "list": [1.0, None]}
 
 
 def test_the_environment_names_versions_and_threads() -> None:
@@ -112,19 +83,18 @@ def test_peak_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.Mon
     assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
     monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
     assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
+    monkeypatch.setitem(sys.modules, "resource", None)  # Windows
+    assert peak_memory_mb() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_is_not_that_of_the_process_that_started_this_one() -> None:
-    large = np.ones(200_000_000)  # 1.6 GB
-    code = "from pamt_lightning.training.results import peak_memory_mb; print(peak_memory_mb())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < large.nbytes / 1e6
-
-
-def test_peak_memory_is_unknown_where_the_system_does_not_tell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
-    monkeypatch.setitem(sys.modules, "resource", None)
-    assert peak_memory_mb() is None
+    large = np.ones(40_000_000)  # 320 MB
+    source = (
+        *("from __future__ import annotations", "import sys", "from contextlib import suppress"),
+        *("from pathlib import Path", f"_STATUS = Path({str(results._STATUS)!r})"),
+        *(inspect.getsource(peak_memory_mb), "print(peak_memory_mb())"),
+    )
+    command = [sys.executable, "-c", "\n".join(source)]  # without torch, which needs more than that
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 1 < float(done.stdout) < large.nbytes / 1e6

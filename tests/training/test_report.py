@@ -1,0 +1,75 @@
+"""The tables that `pamt fit`, `pamt test` and `pamt validate` print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pamt_lightning import run
+from pamt_lightning.training.report import percent, print_metrics, print_run, print_table
+from tests.small_run import small_config
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.7938, "79.38 %"), (1.0, "100.00 %"), (0.0, "0.00 %"), (0.123456, "12.35 %"), (None, None)],
+)
+def test_a_share_is_printed_as_percent(share: float | None, text: str | None) -> None:
+    assert percent(share) == text
+
+
+def test_a_table_is_aligned_and_leaves_missing_values_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("test accuracy", "79.38 %"), ("structure noise", None), ("epochs", "200")]
+    print_table("Result", rows)
+    expected = "Result\n  test accuracy  79.38 %\n  epochs         200\n"
+    assert capsys.readouterr().out == expected
+    print_table("Result", [("noise", None)])
+    assert capsys.readouterr().out == "Result\n"
+
+
+def test_a_run_prints_what_it_came_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(small_config(), folder=Path("r"), quiet=True)
+    print_run(result)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PAMT on synthetic (240 nodes, 600 edges, 60 features, 3 classes)"
+    assert len(lines) <= 13
+    found = dict(re.split(r"  +", line.strip(), maxsplit=1) for line in lines[1:])
+    assert found["split"].endswith("seed 2144199730: 15 training, 60 validation, 165 test nodes")
+    assert found["val accuracy"] == percent(result.val_acc)
+    assert found["test accuracy"] == percent(result.test_acc)
+    assert found["epochs"] == f"4, best {result.record['best_epoch']}"
+    assert found["checkpoint"] == "r/best.ckpt"
+    assert found["results"] == "r/results.json"
+    assert found["TensorBoard"] == "tensorboard --logdir r"
+    assert re.fullmatch(r"[\d.]+, 1 thread", found["seconds"])
+    assert not {"inference", "random edges", "noise", "unreached"} & set(found)
+
+
+def test_what_pamt_plus_chose_is_printed_and_no_file_without_a_folder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = small_config("PAMT_plus").with_options({"data.structure_noise": 0.5})
+    print_run(run(config, quiet=True))
+    shown = capsys.readouterr().out
+    assert re.search(r"\n +inference +\w+, chosen on the validation nodes\n", shown)
+    assert re.search(r"\n +random edges +up to \d+ % of the edges look drawn at random\n", shown)
+    assert re.search(r"\n +noise +0\.5\d* of edges", shown)
+    assert "checkpoint" not in shown
+    assert "TensorBoard" not in shown
+
+
+def test_metrics_are_shares_in_percent_and_losses_as_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = run(small_config("LabelPropagation"), quiet=True)
+    print_metrics({"test_acc": 0.5, "test_loss": 1.23456}, "LP", result.datamodule)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("LP on synthetic (240 nodes")
+    assert lines[1:] == ["  test_acc   50.00 %", "  test_loss  1.2346"]
