@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.benchmarks.epochs import Case
-from pamt_lightning.benchmarks.timing import Row, compare, compare_with_copy, seconds_of
+from pamt_lightning.benchmarks.timing import Row, compare, seconds_of, sides_with_copy
 from pamt_lightning.functional import one_hot_rows, propagate
 from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.kernels.operator import SparseOperator
@@ -57,14 +57,10 @@ def first_layer_row(case: Case, rounds: int) -> Row:
     features = SparseFeatures.from_csr(x)
     weight = torch.randn(x.shape[1], hidden_dim)
     result = 4.0 * x.shape[0] * hidden_dim
-    return compare_with_copy(
-        case.name,
-        lambda: features.linear(weight),
-        _bytes(x.crow_indices(), x.col_indices(), x.values(), weight) + result,
-        rounds,
-        f"hidden {hidden_dim}",
-        {"entries": len(x.values())},
-    )
+    num_bytes = _bytes(x.crow_indices(), x.col_indices(), x.values(), weight) + result
+    sides = sides_with_copy(lambda: features.linear(weight), num_bytes)
+    counts = {"entries": len(x.values()), "bytes": num_bytes}
+    return compare(case.name, sides, rounds, f"hidden {hidden_dim}", counts)
 
 
 def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> Iterator[Row]:
@@ -78,15 +74,12 @@ def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> 
     entries = num_nodes * degree
     fixed = 8.0 * entries + 4.0 * num_nodes + 2 * _bytes(y)
     num_bytes = fixed + 4.0 * columns * entries
+    counts = {"nodes": num_nodes, "entries": entries, "columns": columns, "bytes": num_bytes}
     for kind in ("random", "near"):
         adj = regular_graph(num_nodes, degree, nearby=kind == "near")
-        row = compare_with_copy(
-            f"{kind} neighbours",
-            partial(propagate, adj, y, num_steps=1, alpha=0.1),
-            num_bytes,
-            rounds,
-            counts={"nodes": num_nodes, "entries": entries, "columns": columns},
-        )
+        step = partial(propagate, adj, y, num_steps=1, alpha=0.1)
+        sides = sides_with_copy(step, num_bytes)
+        row = compare(f"{kind} neighbours", sides, rounds, counts=counts)
         cached = row.ratio * num_bytes / (fixed + _bytes(y))
         yield replace(row, note=f"{columns} columns; {cached:.1f} × if each row of Y moved once")
 

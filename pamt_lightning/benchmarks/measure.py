@@ -27,33 +27,21 @@ _NOISY = 3.0  # ratio of the largest to the smallest ratio of a comparison
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure.
-
-    Attributes:
-        parts: Names of the measurements.
-        datasets: Names of the data sets.
-        folder: Where the files go.
-        root: Folders with data files.
-        hidden_dim: Size of the hidden layer.
-        epochs: Epochs in a round of ``trainer``.
-        rounds: How often each side is measured.
-        max_edges: Size of the largest synthetic graph.
-    """
+    """The options of `pamt speed`; its help explains them."""
 
     parts: Sequence[str]
     datasets: Sequence[str]
+    root: list[str]
+    hidden_dim: int
+    epochs: int
+    rounds: int
+    max_edges: int
     folder: Path
-    root: Sequence[str] = ()
-    hidden_dim: int = 64
-    epochs: int = 200
-    rounds: int = 7
-    max_edges: int = 10**7
 
     def config_of(self, dataset: str) -> RunConfig:
         """The run that is measured on a data set: PAMT with its shipped values."""
-        return RunConfig.create(
-            dataset=dataset, data={"root": list(self.root)}, model={"hidden_dim": self.hidden_dim}
-        )
+        sizes = {"hidden_dim": self.hidden_dim}
+        return RunConfig.create(dataset=dataset, data={"root": self.root}, model=sizes)
 
 
 def measure(plan: Plan, note: Callable[[str], None]) -> Report:
@@ -63,15 +51,13 @@ def measure(plan: Plan, note: Callable[[str], None]) -> Report:
         plan: What to measure.
         note: Receives one line for each result, and for what is left out.
     """
-    parts = list(plan.parts)
-    if not pyg_available() and {"epoch", "fit"} & set(parts):
-        how = "install PyTorch Geometric with: pip install 'pamt-lightning[benchmark]'"
-        if parts == ["epoch"]:
-            raise InputError(f"there is no APPNP to compare with: {how}.")
-        note(f"left out, there is no APPNP to compare with: {how}.")
-        parts = [part for part in parts if part != "epoch"]
+    missing = [part for part in plan.parts if part in ("epoch", "fit") and not pyg_available()]
+    parts = [part for part in plan.parts if part not in missing]
+    if missing:
+        note(f"{', '.join(missing)} left out: needs pip install 'pamt-lightning[benchmark]'.")
     machine = {**environment(), "processor": platform.processor() or platform.machine()}
     report = Report(machine, {part: [] for part in parts if part != "growth"})
+    report.write(plan.folder)  # a folder that cannot be written is reported at once
     for part, result in _results(plan, parts, note):
         if isinstance(result, Size):
             report.sizes.append(result)
@@ -82,7 +68,6 @@ def measure(plan: Plan, note: Callable[[str], None]) -> Report:
             warning = "; the rounds differ: is the machine busy?" if high > _NOISY * low else ""
             note(f"{part}, {result.what}: {shown_ratio(result)}{warning}")
         report.write(plan.folder)
-    report.write(plan.folder)
     return report
 
 

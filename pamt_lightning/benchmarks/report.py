@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +11,7 @@ from pamt_lightning.benchmarks.growth import Size, exponent
 from pamt_lightning.benchmarks.timing import Row
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import growth_image, plots_available
+from pamt_lightning.training.results import write_results
 
 TITLES = {
     "epoch": "An epoch, and one of APPNP of PyTorch Geometric on dense attributes",
@@ -59,10 +58,10 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def _growth_cells(self) -> list[list[str]]:
-        cells = [
-            [f"{s.edges:,}", shown_seconds(s.epoch), shown_seconds(s.refresh), _shown_mb(s.memory)]
-            for s in self.sizes
-        ]
+        cells = []
+        for size in self.sizes:
+            times = map(shown_seconds, (size.epoch, size.refresh))
+            cells.append([f"{size.edges:,}", *times, f"{size.memory / 1e6:,.0f} MB"])
         names = {"all": "exponent", "last": "exponent of the last two"}
         for name, found in self.exponents().items():
             cells.append([names[name], *(f"{found[column]:.2f}" for column in MEASURED)])
@@ -79,22 +78,20 @@ class Report:
             for name, part in parts.items()
         }
 
-    def write(self, folder: Path) -> list[Path]:
+    def write(self, folder: Path) -> None:
         """Write benchmark.md, benchmark.json and, with matplotlib, growth.svg."""
-        texts: dict[str, str] = {}
-        if len(self.sizes) > 1 and plots_available():
+        figure = "growth.svg" if len(self.sizes) > 1 and plots_available() else None
+        if figure is not None:
             measured = {name: [getattr(s, name) for s in self.sizes] for name in MEASURED}
-            texts["growth.svg"] = growth_image([s.edges for s in self.sizes], measured)
-        texts["benchmark.md"] = self.markdown(next(iter(texts), None))
+            image = growth_image([s.edges for s in self.sizes], measured)
+            write_whole(folder / figure, lambda file: file.write(image))
+        write_whole(folder / "benchmark.md", lambda file: file.write(self.markdown(figure)))
         content = {
             "environment": self.machine,
             **{part: [asdict(row) for row in rows] for part, rows in self.tables.items()},
             "growth": {"sizes": [asdict(s) for s in self.sizes], "exponents": self.exponents()},
         }
-        texts["benchmark.json"] = json.dumps(_finite(content), indent=1)
-        for name, text in texts.items():
-            write_whole(folder / name, lambda file, text=text: file.write(text))  # type: ignore[misc]
-        return [folder / name for name in texts]
+        write_results(folder / "benchmark.json", content)
 
 
 def shown_seconds(seconds: float) -> str:
@@ -106,15 +103,9 @@ def shown_seconds(seconds: float) -> str:
 
 def shown_ratio(row: Row) -> str:
     """The ratio and its range."""
-    if math.isnan(row.ratio):
-        return "–"
     low, high = row.spread
     digits = 0 if row.ratio >= 100 else 1 if row.ratio >= 10 else 2
     return f"{row.ratio:.{digits}f} × ({low:.{digits}f}–{high:.{digits}f})"
-
-
-def _shown_mb(memory: float) -> str:
-    return f"{memory / 1e6:,.0f} MB"
 
 
 def _cells(row: Row) -> list[str]:
@@ -123,12 +114,3 @@ def _cells(row: Row) -> list[str]:
 
 def _table(header: list[str], rows: Any) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: null instead."""
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

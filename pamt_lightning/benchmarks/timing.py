@@ -68,30 +68,13 @@ def compare(
     return Row(what, medians, statistics.median(ratios), spread, note, counts)
 
 
-def compare_with_copy(
-    what: str,
-    work: Callable[[], object],
-    num_bytes: float,
-    rounds: int,
-    note: str = "",
-    counts: Mapping[str, float] | None = None,
-) -> Row:
-    """Compare work with the time that a copy in memory needs for the same number of bytes.
-
-    Args:
-        what: Name of the comparison.
-        work: The work.
-        num_bytes: Bytes that it must read or write.
-        rounds: How often each side is measured.
-        note: Remark for the reader.
-        counts: Sizes that the times depend on.
-    """
+def sides_with_copy(work: Callable[[], object], num_bytes: float) -> dict[str, Callable[[], float]]:
+    """The time that a copy in memory needs for as many bytes, and the time of the work itself."""
     source, target = torch.rand(COPIED), torch.empty(COPIED)
     share = num_bytes / (2 * source.element_size() * COPIED)  # a copy reads and writes
-    sides: dict[str, Callable[[], float]] = {
+    work()  # the first call is slower
+    target.copy_(source)
+    return {
         "its bytes": lambda: share * seconds_of(lambda: target.copy_(source)),
         "measured": lambda: seconds_of(work),
     }
-    for side in sides.values():  # the first call is slower
-        side()
-    return compare(what, sides, rounds, note, {**(counts or {}), "bytes": num_bytes})

@@ -11,7 +11,6 @@ from pamt_lightning.errors import InputError, did_you_mean
 
 PARTS = ("epoch", "trainer", "fit", "refresh", "layer", "propagation", "growth")
 DATASETS = ("cora_ml", "citeseer", "pubmed", "ms_academic")
-_FEWEST_EDGES = 10_000
 
 _DESCRIPTION = """\
 Measure how fast this machine runs PAMT. Both sides of a comparison are measured alternately in one
@@ -39,15 +38,13 @@ examples:
 def run_speed(args: Sequence[str]) -> int:
     """Run ``pamt speed`` with the arguments that follow it."""
     options = vars(_parser().parse_args(args))
-    for name in ("hidden_dim", "epochs", "rounds", "threads"):
-        if options[name] is not None and options[name] < 1:
-            raise InputError(f"--{name} must be 1 or more, got {options[name]}.")
-    if options["max_edges"] < _FEWEST_EDGES:
-        got = options["max_edges"]
-        raise InputError(f"--max_edges must be {_FEWEST_EDGES} or more, got {got}.")
-    options["parts"] = _chosen("PART", options["parts"], PARTS) or PARTS
-    names = [name for name in options["datasets"].split(",") if name]
-    options["datasets"] = _chosen("--datasets", names, (*DATASETS, "synthetic"))
+    lowest = dict.fromkeys(("hidden_dim", "epochs", "rounds", "threads"), 1)
+    for name, low in {**lowest, "max_edges": 10_000}.items():
+        if options[name] is not None and options[name] < low:
+            raise InputError(f"--{name} must be {low} or more, got {options[name]}.")
+    options["datasets"] = options["datasets"].split(",")
+    _check("PART", options["parts"], PARTS)
+    _check("--datasets", options["datasets"], (*DATASETS, "synthetic"))
 
     import torch
 
@@ -58,7 +55,7 @@ def run_speed(args: Sequence[str]) -> int:
     threads = options.pop("threads")
     if threads is not None:
         torch.set_num_threads(threads)
-    report = measure(Plan(**options), _note)
+    report = measure(Plan(**options | {"parts": options["parts"] or PARTS}), _note)
     print(report.markdown(), end="")
     _note(f"the report is in {options['folder']}")
     return 0
@@ -84,12 +81,11 @@ def _parser() -> Parser:
     return parser
 
 
-def _chosen(option: str, names: Sequence[str], known: Sequence[str]) -> list[str]:
+def _check(option: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
             raise InputError(f"{option} must be among {', '.join(known)}, got {name!r}.{hint}")
-    return list(names)
 
 
 def _note(text: str) -> None:
