@@ -162,15 +162,6 @@ class NodeClassificationModule(pl.LightningModule):
                 "the nodes among several processes."
             )
 
-    def on_after_batch_transfer(self, batch: GraphBatch, dataloader_idx: int) -> GraphBatch:
-        """Refuse batches of nodes if the method needs the whole graph at once."""
-        if batch.batch_size is not None and not self.learns_in_batches:
-            raise InputError(
-                f"{self.short_name} learns from the whole graph at once: leave out "
-                "`data.batch_size`. PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches."
-            )
-        return batch
-
     def on_fit_start(self) -> None:
         """Keep the batch of the whole graph, which hooks before the first step need."""
         datamodule: Any = getattr(self.trainer, "datamodule", None)
@@ -180,6 +171,11 @@ class NodeClassificationModule(pl.LightningModule):
                 "trainer.fit(model, datamodule=GraphDataModule(...))."
             )
         self._fit_batch = datamodule.full_batch()
+        if self.fit_batch.batch_size is not None and not self.learns_in_batches:
+            raise InputError(
+                f"{self.short_name} learns from the whole graph at once: leave out "
+                "`data.batch_size`. PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches."
+            )
         # One seed for all processes, and the same for one as for several.
         torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
         if self.trainer.ckpt_path is None:
@@ -230,7 +226,7 @@ class NodeClassificationModule(pl.LightningModule):
             "val_acc": accuracy(prediction.probs, y, index),
             "val_loss": self.validation_loss(batch, prediction),
         }
-        self.log_dict(metrics, batch_size=1, logger=not in_fit)
+        self.log_dict(metrics, batch_size=1, logger=False if in_fit else None)
         if in_fit and self._logs_this_epoch:
             if prediction.logits is not None:
                 metrics["val_acc_network"] = accuracy(prediction.logits, y, index)
