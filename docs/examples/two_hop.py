@@ -20,7 +20,9 @@ from pamt_lightning.nn.mlp import InputLinear
 class TwoHop(nn.Module):
     """Logits from a hidden layer and its average over one and two hops."""
 
-    def __init__(self, num_features: int, hidden_dim: int, num_classes: int, dropout: float) -> None:
+    def __init__(
+        self, num_features: int, hidden_dim: int, num_classes: int, dropout: float
+    ) -> None:
         super().__init__()
         self.input = InputLinear(num_features, hidden_dim, dropout)
         self.output = nn.Linear(3 * hidden_dim, num_classes)

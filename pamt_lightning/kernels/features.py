@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,84 +21,43 @@ _ROWS_PER_BLOCK = 1024
 _MIN_ENTRIES_PER_SUM = 40
 
 
-class Features(ABC):
-    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole.
-
-    Attributes:
-        first_row: Number of rows of the whole before these; dropout depends on it.
-    """
-
-    first_row: int
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of nodes n and of attributes F."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Where the values are."""
-
-    @abstractmethod
-    def dropout(self, rate: float, training: bool) -> Features:
-        """Set a share ``rate`` of the values to zero and scale the others up, in training only."""
-
-    @abstractmethod
-    def linear(self, weight: Tensor) -> Tensor:
-        """The product with ``weight`` ``[F, D]``; gradients flow to ``weight`` only."""
-
-    @abstractmethod
-    def take_rows(self, nodes: Tensor | slice) -> Features:
-        """Some rows; those of a slice share the memory of this matrix."""
-
-    @abstractmethod
-    def starting_at(self, first_row: int, first_entry: int) -> Features:
-        """The same rows at another place of the whole: after so many rows and stored entries."""
-
-    @abstractmethod
-    def as_type(self, dtype: torch.dtype) -> Features:
-        """The same matrix in another floating type; itself if it has that type already."""
-
-    @abstractmethod
-    def to(self, device: torch.device | str) -> Features:
-        """The same matrix on ``device``; itself if it is there already."""
-
-    def relu_dropout(self, hidden: Tensor, rate: float, training: bool) -> tuple[Tensor, float]:
-        """`pamt_lightning.kernels.dropout.relu_dropout` of a layer that was computed from these."""
-        return relu_dropout(hidden, rate, training, self.first_row * hidden.shape[1])
-
-    def _check_weight(self, weight: Tensor) -> None:
-        if weight.dim() != 2 or weight.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"`weight` must be [F, D] with F={self.shape[1]} attributes, "
-                f"got {tuple(weight.shape)}."
-            )
-
-
-def as_features(x: Tensor | Features) -> Features:
-    """Dense tensors as `DenseFeatures`, CSR tensors as `SparseFeatures`; features as they are."""
-    if isinstance(x, Features):
-        return x
-    return SparseFeatures.from_csr(x) if x.layout == torch.sparse_csr else DenseFeatures(x)
-
-
 def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
     """Whether sparse features with this many stored entries are faster than dense ones."""
     return stored <= _MAX_DENSITY * rows * columns
 
 
 @dataclass(frozen=True, eq=False)
-class DenseFeatures(Features):
+class _Rows:
+    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole.
+
+    Attributes:
+        first_row: Number of rows of the whole before these; dropout depends on it.
+    """
+
+    first_row: int = field(default=0, kw_only=True)
+
+    def relu_dropout(self, hidden: Tensor, rate: float, training: bool) -> tuple[Tensor, float]:
+        """`pamt_lightning.kernels.dropout.relu_dropout` of a layer that was computed from these."""
+        return relu_dropout(hidden, rate, training, self.first_row * hidden.shape[1])
+
+
+def _check_weight(weight: Tensor, num_columns: int) -> None:
+    if weight.dim() != 2 or weight.shape[0] != num_columns:
+        raise ValueError(
+            f"`weight` must be [F, D] with F={num_columns} attributes, got {tuple(weight.shape)}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DenseFeatures(_Rows):
     """A dense attribute matrix.
 
     Attributes:
         matrix: Shape ``[n, F]``.
-        first_row: See `Features`.
+        first_row: Number of rows of the whole before these; dropout depends on it.
     """
 
     matrix: Tensor
-    first_row: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -112,34 +70,34 @@ class DenseFeatures(Features):
         return self.matrix.device
 
     def dropout(self, rate: float, training: bool) -> DenseFeatures:
-        """Dropout of all entries."""
+        """Set a share ``rate`` of the entries to zero and scale the others up, in training only."""
         if not training or rate == 0.0:
             return self
         first = self.first_row * self.shape[1]
         return replace(self, matrix=dropout(self.matrix, rate, training, first))
 
     def linear(self, weight: Tensor) -> Tensor:
-        """``matrix @ weight``."""
-        self._check_weight(weight)
+        """The product with ``weight`` ``[F, D]``."""
+        _check_weight(weight, self.shape[1])
         return self.matrix @ weight
 
     def take_rows(self, nodes: Tensor | slice) -> DenseFeatures:
-        """Some rows."""
+        """Some rows; those of a slice share the memory of this matrix."""
         if isinstance(nodes, slice):
             first = nodes.indices(self.shape[0])[0]
-            return DenseFeatures(self.matrix[nodes], self.first_row + first)
+            return DenseFeatures(self.matrix[nodes], first_row=self.first_row + first)
         return DenseFeatures(self.matrix[nodes])
 
     def starting_at(self, first_row: int, first_entry: int) -> DenseFeatures:
-        """The same rows at another place of the whole."""
+        """The same rows, after so many rows and stored entries of the whole."""
         return replace(self, first_row=first_row)
 
     def as_type(self, dtype: torch.dtype) -> DenseFeatures:
-        """The same matrix in another floating type."""
+        """The same matrix in another floating type; itself if it has that type already."""
         return self if self.matrix.dtype == dtype else replace(self, matrix=self.matrix.to(dtype))
 
     def to(self, device: torch.device | str) -> DenseFeatures:
-        """The same matrix on ``device``."""
+        """The same matrix on ``device``; itself if it is there already."""
         moved = self.matrix.to(device)
         return self if moved is self.matrix else replace(self, matrix=moved)
 
@@ -180,21 +138,20 @@ class CsrPattern:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures(Features):
+class SparseFeatures(_Rows):
     """A sparse attribute matrix: stored positions, and the values there.
 
     Attributes:
         pattern: The stored positions, shared by all matrices with the same ones.
         values: The stored entries, shape ``[nnz]``.
-        first_row: See `Features`.
-        first_entry: Number of stored entries of the whole before these.
+        first_row: Number of rows of the whole before these.
+        first_entry: Number of stored entries of the whole before these; dropout depends on it.
         masked_from: The matrix, the mask and the factor that dropout made this one from, if the
             transpose of that matrix is known.
     """
 
     pattern: CsrPattern
     values: Tensor
-    first_row: int = 0
     first_entry: int = 0
     masked_from: tuple[SparseFeatures, Tensor, float] | None = None
 
@@ -232,7 +189,7 @@ class SparseFeatures(Features):
         """The same as a dense matrix."""
         pattern = self.pattern
         csr = csr_tensor(pattern.crow, pattern.col, self.values, pattern.num_columns)
-        return DenseFeatures(csr.to_dense(), self.first_row)
+        return DenseFeatures(csr.to_dense(), first_row=self.first_row)
 
     def dropout(self, rate: float, training: bool) -> SparseFeatures:
         """Dropout of the stored entries, which is the same: a dropped zero stays zero."""
@@ -245,46 +202,57 @@ class SparseFeatures(Features):
         return replace(self, values=values, masked_from=source)
 
     def linear(self, weight: Tensor) -> Tensor:
-        """``x @ weight``."""
-        self._check_weight(weight)
+        """The product with ``weight`` ``[F, D]``; gradients flow to ``weight`` only."""
+        _check_weight(weight, self.shape[1])
         result: Tensor = _SparseLinear.apply(weight, self)  # type: ignore[no-untyped-call]
         return result
 
     def take_rows(self, nodes: Tensor | slice) -> SparseFeatures:
-        """Some rows."""
+        """Some rows; those of a slice share the memory of this matrix."""
         crow = self.pattern.crow
         if isinstance(nodes, slice):
             first, last, _ = nodes.indices(self.shape[0])
             crow = crow[first : last + 1]
             entries: Tensor | slice = slice(int(crow[0]), int(crow[-1]))
-            place = self.first_row + first, self.first_entry + int(crow[0])
+            first_row, first_entry = self.first_row + first, self.first_entry + int(crow[0])
             crow = crow - crow[0]
         else:
             counts = crow.diff()[nodes]
             starts = crow[:-1][nodes]
             crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(crow.dtype)
             shift = (starts - crow[:-1]).repeat_interleave(counts)
-            entries, place = torch.arange(int(crow[-1]), device=crow.device) + shift, (0, 0)
+            entries = torch.arange(int(crow[-1]), device=crow.device) + shift
+            first_row = first_entry = 0
         pattern = CsrPattern(crow, self.pattern.col[entries], self.pattern.num_columns)
-        return SparseFeatures(pattern, self.values[entries], *place)
+        return SparseFeatures(pattern, self.values[entries], first_entry, first_row=first_row)
 
     def starting_at(self, first_row: int, first_entry: int) -> SparseFeatures:
-        """The same rows at another place of the whole."""
+        """The same rows, after so many rows and stored entries of the whole."""
         return replace(self, first_row=first_row, first_entry=first_entry)
 
     def as_type(self, dtype: torch.dtype) -> SparseFeatures:
-        """The same matrix in another floating type."""
+        """The same matrix in another floating type; itself if it has that type already."""
         if self.values.dtype == dtype:
             return self
         return replace(self, values=self.values.to(dtype), masked_from=None)
 
     def to(self, device: torch.device | str) -> SparseFeatures:
-        """The same matrix on ``device``."""
+        """The same matrix on ``device``; itself if it is there already."""
         if self.device == torch.device(device):
             return self
         crow, col = self.pattern.crow.to(device), self.pattern.col.to(device)
         pattern = CsrPattern(crow, col, self.pattern.num_columns)
         return replace(self, pattern=pattern, values=self.values.to(device), masked_from=None)
+
+
+Features = DenseFeatures | SparseFeatures
+
+
+def as_features(x: Tensor | Features) -> Features:
+    """Dense tensors as `DenseFeatures`, CSR tensors as `SparseFeatures`; features as they are."""
+    if isinstance(x, Tensor):
+        return SparseFeatures.from_csr(x) if x.layout == torch.sparse_csr else DenseFeatures(x)
+    return x
 
 
 def _masked(values: Tensor, kept: Tensor, scale: float) -> Tensor:

@@ -108,8 +108,8 @@ class NodeClassificationModule(pl.LightningModule):
             raise InputError(f"`log_every_n_epochs` must be 1 or more, got {log_every_n_epochs}.")
         self.num_features = num_features
         self.num_classes = num_classes
-        self.lr = lr
-        self.weight_decay = weight_decay
+        self.lr = float(lr)  # the state of the optimiser holds both, and must be plain values
+        self.weight_decay = float(weight_decay)
         self.log_every_n_epochs = log_every_n_epochs
         self.last_loss: Tensor | None = None
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
@@ -122,6 +122,11 @@ class NodeClassificationModule(pl.LightningModule):
     def short_name(self) -> str:
         """Name of the class in messages, such as ``PAMT``."""
         return type(self).__name__.removesuffix("Module")
+
+    @property
+    def class_path(self) -> str:
+        """Import path of the class, as checkpoints record it."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     # What a method must define ----------------------------------------------------------------
 
@@ -171,7 +176,7 @@ class NodeClassificationModule(pl.LightningModule):
                 "trainer.fit(model, datamodule=GraphDataModule(...))."
             )
         self._fit_batch = datamodule.full_batch()
-        if self._fit_batch.batch_size is not None and not self.learns_in_batches:
+        if self.fit_batch.batch_size is not None and not self.learns_in_batches:
             raise InputError(
                 f"{self.short_name} learns from the whole graph at once: leave out "
                 "`data.batch_size`. PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches."
@@ -293,7 +298,7 @@ class NodeClassificationModule(pl.LightningModule):
         """Add what a resumed run or a new process needs and Lightning does not save."""
         checkpoint["format"] = CHECKPOINT_FORMAT
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
-        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        checkpoint["model_class"] = self.class_path
         for section in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
             checkpoint[section] = {k: _plain(v) for k, v in checkpoint[section].items()}
         if "loops" not in checkpoint:

@@ -36,8 +36,23 @@ class SoftLabelModule(NodeClassificationModule):
     share the nodes: every process holds the soft labels and predictions ``[N, C]``, but attributes
     and edges of its own nodes only.
 
-    A method defines its soft labels (`make_soft_labels`) and their weights (`gamma`). The arguments
-    are those of `PTSModule`.
+    A method defines its soft labels (`make_soft_labels`) and their weights (`gamma`).
+
+    Args:
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
+        hidden_dim: Size of the MLP's hidden layer.
+        dropout: Dropout rate, on the attributes and on the hidden layer.
+        lr: Learning rate of Adam.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
+        alpha: Teleport weight α in [0, 1] of every propagation; 1 ignores the graph.
+        num_steps: Number of propagation steps K.
+        loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.
+        reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step of
+            the propagation.
+        stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
+            (the authors': the MLP against labels propagated from the validation nodes).
+        log_every_n_epochs: How often metrics go to the loggers.
     """
 
     learns_in_batches = True
@@ -47,16 +62,16 @@ class SoftLabelModule(NodeClassificationModule):
         self,
         num_features: int,
         num_classes: int,
-        hidden_dim: int,
-        dropout: float,
-        lr: float,
-        weight_decay: float,
-        alpha: float,
-        num_steps: int,
-        loss_weight: float,
-        reset_labelled: bool,
-        stopping_loss: StoppingLoss,
-        log_every_n_epochs: int,
+        hidden_dim: int = 64,
+        dropout: float = 0.0,
+        lr: float = 0.1,
+        weight_decay: float = 0.005,
+        alpha: float = 0.1,
+        num_steps: int = 10,
+        loss_weight: float = 0.05,
+        reset_labelled: bool = True,
+        stopping_loss: StoppingLoss = "nll",
+        log_every_n_epochs: int = 10,
     ) -> None:
         super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
         require_range("alpha", alpha, 0.0, 1.0)
@@ -64,6 +79,7 @@ class SoftLabelModule(NodeClassificationModule):
         require_count(num_steps=num_steps)
         if stopping_loss not in ("nll", "soft"):
             raise InputError(f"`stopping_loss` must be one of nll, soft, got {stopping_loss!r}.")
+        self.save_hyperparameters()
         self.net = build(MLP, num_features, hidden_dim, num_classes, dropout)
         self.alpha = alpha
         self.num_steps = num_steps

@@ -25,7 +25,7 @@ class SupervisedModule(NodeClassificationModule):
 
     def logits(self, batch: GraphBatch) -> Tensor:
         """Output of the network for every node."""
-        out: Tensor = self.net(batch.x, batch.adj_norm)
+        out: Tensor = self.net(batch.x.to(batch.device), batch.adj_norm)
         return out
 
     def training_loss(self, batch: GraphBatch) -> Tensor:
@@ -45,8 +45,8 @@ class MLPModule(SupervisedModule):
     """An MLP on the attributes alone, without the graph.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
@@ -70,8 +70,7 @@ class MLPModule(SupervisedModule):
 
     def logits(self, batch: GraphBatch) -> Tensor:
         """Output of the MLP for every node."""
-        out: Tensor = self.net(batch.x)
-        return out
+        return batch.outputs(self.net)
 
     def training_loss(self, batch: GraphBatch) -> Tensor:
         """Mean cross entropy of the labelled nodes, the only ones that the MLP needs."""
@@ -82,8 +81,8 @@ class GCNModule(SupervisedModule):
     """GCN: two graph convolutions (Kipf and Welling 2017, arXiv:1609.02907).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
@@ -110,8 +109,8 @@ class GATModule(SupervisedModule):
     """GAT: attention over the neighbours (Veličković et al. 2018, arXiv:1710.10903).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of each head of the hidden layer.
         num_heads: Heads of the hidden layer; their outputs are joined.
         num_output_heads: Heads of the output layer; their outputs are averaged.
@@ -160,8 +159,8 @@ class RobustGCNModule(SupervisedModule):
     samples in training and predicts with the means, so that predictions are reproducible.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden means, and of the hidden variances.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         gamma: Attention is exp(-gamma · variance); 0 weighs all neighbours alike.
@@ -202,8 +201,8 @@ class SGCModule(SupervisedModule):
     """SGC: logistic regression on propagated attributes (Wu et al. 2019, arXiv:1902.07153).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         num_steps: Number of propagation steps K; 0 gives logistic regression.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on the weights.
@@ -228,8 +227,8 @@ class APPNPModule(SupervisedModule):
     """APPNP: an MLP trained through propagation (Gasteiger et al. 2019, arXiv:1810.05997).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the batch.
-        num_classes: Number of classes; the command line fills it in from the batch.
+        num_features: Number of attributes; the command line fills it in from the data.
+        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         alpha: Teleport weight α in [0, 1]; 1 ignores the graph.
@@ -269,6 +268,6 @@ class APPNPModule(SupervisedModule):
 
     def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """Softmax of the propagated output, and the MLP's own output."""
-        alone = self.net.mlp(batch.x)
+        alone = batch.outputs(self.net.mlp)
         propagated = self.net.propagate(alone, batch.adj_norm)
         return Prediction(torch.softmax(propagated, dim=-1), alone)

@@ -26,10 +26,10 @@ from pamt_lightning.data.splits import (
     ppnp_split,
     random_split,
 )
-from pamt_lightning.data.synthetic import synthetic_graph
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.sharding import RowShare
 
 SMALL = SyntheticOptions(num_nodes=300, num_classes=3, num_features=30, words_per_node=5.0)
 
@@ -106,15 +106,10 @@ def test_nothing_at_all_is_the_synthetic_graph_with_a_random_split() -> None:
     assert data.split_seed == TEST_SEEDS[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "split"), [(name, "ppnp") for name in DATASETS if name != "synthetic"]
-)
-def test_published_data_sets_have_the_published_split_and_known_sizes(
-    name: str, split: str
-) -> None:
-    data = GraphDataModule(name)
-    spec = DATASETS[name]
-    assert data.split_name == split
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "synthetic"])
+def test_published_data_sets_have_the_published_split_and_known_sizes(name: str) -> None:
+    data, spec = GraphDataModule(name), DATASETS[name]
+    assert data.split_name == "ppnp"
     assert (data.num_features, data.num_classes) == (spec.num_features, spec.num_classes)
 
 
@@ -316,10 +311,9 @@ def test_a_prediction_needs_no_labels_and_no_split(folder: Path) -> None:
 
 def test_a_split_may_come_after_a_prediction() -> None:
     data = ready("predict")
-    unsplit = data.graph_on(torch.device("cpu"))
-    assert unsplit.train_index is None
+    assert data.full_batch().graph.train_index is None
     data.setup("test")
-    assert data.graph_on(torch.device("cpu")).test_index is not None
+    assert data.full_batch().graph.test_index is not None
     assert indices(data) == indices(ready("fit"))
 
 
@@ -339,11 +333,11 @@ def test_classes_are_numbered_as_the_trained_model_does(folder: Path) -> None:
 @pytest.mark.parametrize("stage", ["fit", "predict"])
 def test_expected_classes_count_after_setup_too(stage: str) -> None:
     data = ready(stage)
-    before = data.graph_on(torch.device("cpu")).y
+    before = data.full_batch().graph.y
     data.expect_classes(["class_2", "class_1", "class_0"])
     data.setup(stage)
     assert torch.equal(data.graph.y, 2 - before)
-    assert torch.equal(data.graph_on(torch.device("cpu")).y, 2 - before)
+    assert torch.equal(data.full_batch().graph.y, 2 - before)
 
 
 def test_a_class_that_the_trained_model_does_not_know_is_an_error(folder: Path) -> None:
@@ -357,14 +351,6 @@ def test_a_class_that_the_trained_model_does_not_know_is_an_error(folder: Path) 
 
 
 # Hyper-parameters and state
-
-
-def plain(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(type(key) is str and plain(item) for key, item in value.items())
-    if isinstance(value, list):
-        return all(map(plain, value))
-    return type(value) in (str, int, float, bool, type(None))
 
 
 @pytest.mark.parametrize(
@@ -382,12 +368,11 @@ def test_hyper_parameters_are_plain_and_make_the_same_data_module(
 ) -> None:
     data = GraphDataModule(**options)
     hparams = dict(data.hparams)
-    assert plain(hparams)
     torch.save(hparams, tmp_path / "hparams.pt")
     loaded = torch.load(tmp_path / "hparams.pt", weights_only=True)
     assert loaded == hparams
     assert set(loaded) == set(inspect.signature(GraphDataModule.__init__).parameters) - {"self"}
-    again = GraphDataModule(**loaded | {"synthetic": SyntheticOptions(**loaded["synthetic"])})
+    again = GraphDataModule(**loaded)
     assert dict(again.hparams) == hparams
     assert again.split_name == data.split_name
 
@@ -413,8 +398,9 @@ def test_folders_and_offline_reach_the_search_for_files(monkeypatch: pytest.Monk
     data = GraphDataModule("pubmed", root=["here"], offline=True)
     data.prepare_data()
     assert data.raw.num_nodes == 100
-    expected = ((DATASETS["pubmed"], [str(Path("here").absolute())]), {"offline": True})
-    assert calls == [expected, expected]
+    data.setup("predict")
+    # Once: reading and hashing large files takes seconds.
+    assert calls == [((DATASETS["pubmed"], [str(Path("here").absolute())]), {"offline": True})]
 
 
 def test_generated_and_own_graphs_need_no_files_fetched(
@@ -432,6 +418,11 @@ def test_the_defaults_of_the_synthetic_options_are_those_of_the_generator() -> N
     signature = inspect.signature(synthetic_graph).parameters
     expected = {name: parameter.default for name, parameter in signature.items()}
     assert dataclasses.asdict(SyntheticOptions()) == expected
+
+
+def test_wrong_synthetic_options_are_refused() -> None:
+    with pytest.raises(InputError, match=r"`synthetic`.*num_node"):
+        GraphDataModule(synthetic={"num_node": 3})  # type: ignore[arg-type]
 
 
 def test_synthetic_options_reach_the_generator() -> None:
@@ -475,28 +466,65 @@ def test_a_training_is_not_resumed_on_other_data(key: str, value: object) -> Non
 # Batches
 
 
-def test_a_batch_is_the_graph_itself_without_any_random_number() -> None:
+def loaders(data: GraphDataModule) -> list[Any]:
+    names = ("train", "val", "test", "predict")
+    return [getattr(data, f"{name}_dataloader")() for name in names]
+
+
+def test_all_loaders_yield_the_full_batch_without_any_random_number() -> None:
     data = ready()
     before = torch.get_rng_state()
-    for loader in (
-        data.train_dataloader(),
-        data.val_dataloader(),
-        data.test_dataloader(),
-        data.predict_dataloader(),
-    ):
-        (token,) = loader
-        assert len(loader) == 1
-        assert data.transfer_batch_to_device(token, torch.device("cpu"), 0) is data.graph
+    for loader in loaders(data):
+        assert list(loader) == [data.full_batch()]
+    assert data.full_batch().graph is data.graph
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_graph_is_copied_to_a_device_once() -> None:
+def trainer_on(device: str, precision: str, rank: int = 0, world_size: int = 1) -> Any:
+    strategy = SimpleNamespace(root_device=torch.device(device))
+    return SimpleNamespace(
+        strategy=strategy, precision=precision, global_rank=rank, world_size=world_size
+    )
+
+
+def test_the_full_batch_is_built_once_for_a_device_a_precision_and_a_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RowShare, "gather", lambda self, part: part.new_ones(self.num_rows))
+    data: Any = ready()
+    plain = data.full_batch()
+    assert (plain.device.type, plain.dtype) == ("cpu", torch.float32)
+    data.trainer = trainer_on("cpu", "32-true")
+    assert data.full_batch() is plain
+    data.trainer = trainer_on("cpu", "64-true")
+    double = data.full_batch()
+    assert double.dtype == double.train_x.values.dtype == torch.float64
+    data.trainer = trainer_on("cpu", "32-true", rank=1, world_size=3)
+    assert data.full_batch().rows.local == slice(100, 200)
+    data.trainer = None
+    data.expect_classes(["class_2", "class_1", "class_0"])
+    data.setup("fit")
+    assert torch.equal(data.full_batch().graph.y, 2 - plain.graph.y)
+
+
+def test_a_batch_built_in_inference_mode_can_be_trained_on() -> None:
     data = ready()
-    meta = torch.device("meta")
-    moved = data.graph_on(meta)
-    assert moved.device == meta
-    assert data.graph_on(meta) is moved
-    assert data.graph_on(torch.device("cpu")) is data.graph
+    with torch.inference_mode():
+        batch = data.full_batch()
+    assert not batch.adj_norm.values.is_inference()
+
+
+@pytest.mark.parametrize(("batch_size", "effective"), [(None, None), (10**6, None), (100, 100)])
+def test_a_batch_of_all_nodes_is_no_batch(batch_size: int | None, effective: int | None) -> None:
+    data = ready(batch_size=batch_size)
+    assert data.effective_batch_size == data.full_batch().batch_size == effective
+    train, *others = loaders(data)
+    assert [len(loader) for loader in others] == [1, 1, 1]
+    nodes = [batch.nodes for batch in train]
+    if effective is None:
+        assert nodes == [None]
+    else:
+        assert torch.equal(torch.cat(nodes).sort().values, torch.arange(300))
 
 
 def test_the_graph_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -560,7 +588,7 @@ def test_validation_seeds_never_touch_the_test_nodes() -> None:
     assert choose.split is not None
     assert not set(report.split.test.tolist()) & set(choose.split.test.tolist())
     assert len(choose.split.test) == 1500 - 140 - 500
-    assert (report.tested_on, choose.tested_on) == ("test nodes", "known nodes left over")
+    assert (report.tested_on, choose.tested_on) == ("test nodes", "held-out nodes")
 
 
 def test_num_known_goes_with_the_published_protocol_only() -> None:

@@ -192,7 +192,6 @@ def test_bits_do_not_depend_on_the_number_of_threads(generator: torch.Generator)
     crow, col = torch.arange(0, 21 * num_nodes + 1, 21), col.remainder(num_nodes)
     ones = torch.ones(21 * num_nodes)
     adj = operator(csr_tensor(crow, col.sort(dim=1).values.flatten(), ones, num_nodes))
-    adj = SparseOperator.from_adjacency(adj)
     scores = draw(generator, len(adj.col), 8).float().detach().requires_grad_()
     h = draw(generator, num_nodes, 8, 8).float().detach().requires_grad_()
     results = []

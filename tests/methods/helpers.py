@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch.utils.data import DataLoader
 
 from pamt_lightning import Graph, GraphDataModule, PAMTModule
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.data.loaders import FullBatch
+from pamt_lightning.data.synthetic import SyntheticOptions
 
 SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
 
@@ -22,45 +22,31 @@ def small_data(**options: Any) -> GraphDataModule:
     return data
 
 
-def _loader(graph: Graph) -> DataLoader[Graph]:
-    graphs: Any = [graph]
-    return DataLoader(graphs, batch_size=None)
-
-
 class OneGraph(pl.LightningDataModule):
-    """Serves a graph as it is, for training, stopping and testing."""
+    """Serves a graph as it is, for training, validation and testing."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.graph = graph
+        self.batch = GraphBatch.from_graph(graph)
 
-    def graph_on(self, device: torch.device) -> Graph:
-        return self.graph
+    def full_batch(self) -> GraphBatch:
+        return self.batch
 
-    def train_dataloader(self) -> DataLoader[Graph]:
-        return _loader(self.graph)
+    def train_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
 
-    def val_dataloader(self) -> DataLoader[Graph]:
-        return _loader(self.graph)
-
-    def test_dataloader(self) -> DataLoader[Graph]:
-        return _loader(self.graph)
-
-    def transfer_batch_to_device(
-        self, batch: Graph, device: torch.device, dataloader_idx: int
-    ) -> Graph:
-        return batch
+    val_dataloader = test_dataloader = train_dataloader
 
 
 def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:
-    """PAMT small enough to train in a blink, initialised with seed 0."""
+    """A small PAMT, initialised with seed 0."""
     pl.seed_everything(0, verbose=False)
     defaults: dict[str, Any] = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 5}
     return PAMTModule(data.num_features, data.num_classes, **{**defaults, **options})
 
 
 def quiet_trainer(folder: Path, epochs: int, *callbacks: pl.Callback, **options: Any) -> pl.Trainer:
-    """A trainer on the CPU that prints nothing and logs nothing unless told."""
+    """A trainer on the CPU that prints nothing and by default logs nothing."""
     defaults: dict[str, Any] = {
         "logger": False,
         "enable_progress_bar": False,

@@ -1,4 +1,4 @@
-"""What holds for all fifteen methods: they learn, repeat, save, and never look at test labels."""
+"""For all methods: they learn, repeat, save, resume, and never see test labels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 
 import pamt_lightning
 from pamt_lightning import Graph, GraphDataModule
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import OneGraph, quiet_trainer, small_data
 
-# Class and options; small enough to train in a blink.
+# Class and options, small enough to train quickly.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "GCN": ("GCNModule", {"hidden_dim": 16}),
     "GAT": ("GATModule", {"hidden_dim": 4, "num_heads": 4, "lr": 0.02}),
@@ -56,21 +56,9 @@ def trained(
     return model
 
 
-def probabilities(model: NodeClassificationModule, graph: Graph) -> torch.Tensor:
+def probabilities(model: NodeClassificationModule, data: Any) -> torch.Tensor:
     with torch.no_grad():
-        return model.eval().predict_nodes(model.prepare(graph)).probs
-
-
-@every_method
-def test_it_has_the_name_of_the_papers_tables(name: str) -> None:
-    assert new(name, small_data()).method == name
-
-
-def test_pamt_with_other_parts_missing_is_not_named_as_one_of_them() -> None:
-    data = small_data()
-    assert new("PAMT_0", data, momentum=0.0).method == "PAMT_0"  # nothing to blend
-    assert new("PAMT_0", data, pretrain_epochs=0).method == "PAMT"  # has no name in the paper
-    assert new("PAMT_0", data, mask=False).method == "PAMT"
+        return model.eval().predict_nodes(data.full_batch()).probs
 
 
 @every_method
@@ -91,7 +79,7 @@ def test_it_beats_the_majority_class_by_far(name: str, tmp_path: Path) -> None:
 
 
 @every_method
-def test_neither_test_nor_stopping_labels_reach_the_training(name: str, tmp_path: Path) -> None:
+def test_neither_test_nor_validation_labels_reach_the_training(name: str, tmp_path: Path) -> None:
     clean, poisoned = small_data(), small_data()
     graph = poisoned.graph
     for index in (graph.test_index, graph.val_index):
@@ -100,9 +88,9 @@ def test_neither_test_nor_stopping_labels_reach_the_training(name: str, tmp_path
     a, b = trained(name, clean, tmp_path), trained(name, poisoned, tmp_path)
     for (key, value), other in zip(a.named_parameters(), b.parameters(), strict=True):
         assert torch.equal(value, other), key
-    if name == "PAMT_plus":  # how it predicts is chosen on the stopping nodes, and on them alone
+    if name == "PAMT_plus":  # its form of prediction is chosen on the validation nodes
         b.load_state_dict(a.state_dict())
-    assert torch.equal(probabilities(a, clean.graph), probabilities(b, graph))
+    assert torch.equal(probabilities(a, clean), probabilities(b, poisoned))
 
 
 @every_method
@@ -130,8 +118,8 @@ def test_one_seed_gives_one_result_and_prediction_is_repeatable(name: str, tmp_p
     for key, value in a.state_dict().items():
         assert torch.equal(value, b.state_dict()[key]), key
     before = torch.get_rng_state()
-    first = probabilities(a, data.graph)
-    assert torch.equal(first, probabilities(a, data.graph))
+    first = probabilities(a, data)
+    assert torch.equal(first, probabilities(a, data))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -142,16 +130,15 @@ def test_a_checkpoint_brings_the_same_predictions_back(name: str, tmp_path: Path
     stopping = BestStopping(dirpath=str(tmp_path))
     quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
     again = type(model).load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True)
-    assert again.method == name
-    assert torch.equal(probabilities(model, data.graph), probabilities(again, data.graph))
+    assert torch.equal(probabilities(model, data), probabilities(again, data))
 
 
 @every_method
-def test_a_resumed_training_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_a_resumed_training_reaches_the_same_bits(name: str, tmp_path: Path) -> None:
     data = small_data()
 
     def last_weights(folder: str, *epochs: int) -> dict[str, torch.Tensor]:
-        """Weights after the last of ``epochs``, at each of which the training is broken off."""
+        """Weights after the last of ``epochs``, at each of which the training is interrupted."""
         resume_from = None
         for number in epochs:
             stopping = BestStopping(dirpath=str(tmp_path / folder))
@@ -174,10 +161,10 @@ def test_double_precision_reaches_every_number(name: str, tmp_path: Path) -> Non
     model = new(name, data)
     trainer = quiet_trainer(tmp_path, 2, precision="64-true")
     trainer.fit(model, datamodule=data)
-    no_figures = {"inference_choice": torch.int64}
+    integers = {"inference_choice": torch.int64}
     for key, value in model.state_dict().items():
-        assert value.dtype == no_figures.get(key, torch.float64), key
-    assert model.prepare(data.graph).dtype == torch.float64
+        assert value.dtype == integers.get(key, torch.float64), key
+    assert data.full_batch().dtype == torch.float64
 
 
 @every_method
@@ -195,8 +182,9 @@ def test_nodes_without_edges_or_attributes_get_a_defined_answer(name: str, tmp_p
     pl.seed_everything(0, verbose=False)
     class_name, options = METHODS[name]
     model = getattr(pamt_lightning, class_name)(4, 2, **options)
-    quiet_trainer(tmp_path, 5).fit(model, datamodule=OneGraph(graph))
-    probs = probabilities(model, graph)
+    data = OneGraph(graph)
+    quiet_trainer(tmp_path, 5).fit(model, datamodule=data)
+    probs = probabilities(model, data)
     assert torch.isfinite(probs).all()
     torch.testing.assert_close(probs.sum(1), torch.ones(7))
 

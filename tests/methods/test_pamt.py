@@ -2,15 +2,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
-from pamt_lightning.data.batches import FullBatch
-from pamt_lightning.data.synthetic_options import SyntheticOptions
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.data.loaders import FullBatch
+from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.functional import one_hot_rows, propagate
 from pamt_lightning.methods.pamt import INFERENCES
@@ -107,46 +107,15 @@ def trained(folder: Path, data: Any, **options: Any) -> PAMTModule:
     return model
 
 
-def test_test_labels_reach_neither_weights_nor_soft_labels_nor_stopping(tmp_path: Path) -> None:
-    clean, poisoned = small_data(), small_data()
-    graph = poisoned.graph
-    assert graph.test_index is not None
-    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
-    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
-    assert a.trainer.callback_metrics["val_acc"] == b.trainer.callback_metrics["val_acc"]
-    assert a.trainer.callback_metrics["val_loss"] == b.trainer.callback_metrics["val_loss"]
-    assert a.soft_labels is not None
-    assert b.soft_labels is not None
-    assert torch.equal(a.soft_labels, b.soft_labels)
-    for name, value in a.state_dict().items():
-        assert torch.equal(value, b.state_dict()[name])
-
-
-def test_stopping_labels_do_not_reach_the_weights(tmp_path: Path) -> None:
-    clean, poisoned = small_data(), small_data()
-    graph = poisoned.graph
-    assert graph.val_index is not None
-    graph.y[graph.val_index] = (graph.y[graph.val_index] + 1) % graph.num_classes
-    a, b = trained(tmp_path, clean), trained(tmp_path, poisoned)
-    for name, value in a.state_dict().items():
-        assert torch.equal(value, b.state_dict()[name])
-
-
-def test_the_same_seed_gives_the_same_bits(tmp_path: Path) -> None:
-    a, b = trained(tmp_path, small_data()), trained(tmp_path, small_data())
-    for name, value in a.state_dict().items():
-        assert torch.equal(value, b.state_dict()[name])
-
-
 def test_without_mask_the_soft_labels_are_those_of_pts() -> None:
     data = small_data()
     model = small_model(data, mask=False)
-    prepared = model.prepare(data.graph)
-    model.refresh(prepared, epoch=0)
+    batch = data.full_batch()
+    model.refresh(batch, epoch=0)
     train = data.graph.train_index
     assert train is not None
     y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
-    expected = propagate(prepared.adj_norm, y0, num_steps=10, alpha=0.1, reset_index=train)
+    expected = propagate(batch.adj_norm, y0, num_steps=10, alpha=0.1, reset_index=train)
     assert model.soft_labels is not None
     assert torch.equal(model.soft_labels, expected)
 
@@ -155,7 +124,7 @@ def test_a_full_floor_switches_the_mask_off() -> None:
     data = small_data()
     off, full = small_model(data, mask=False), small_model(data, mask_floor=1.0)
     for model in (off, full):
-        model.refresh(model.prepare(data.graph), epoch=0)
+        model.refresh(data.full_batch(), epoch=0)
     assert off.soft_labels is not None
     assert full.soft_labels is not None
     torch.testing.assert_close(off.soft_labels, full.soft_labels)
@@ -164,7 +133,7 @@ def test_a_full_floor_switches_the_mask_off() -> None:
 def test_alpha_one_predicts_with_the_mlp_alone() -> None:
     data = small_data()
     model = small_model(data, alpha=1.0).eval()
-    prediction = model.predict_nodes(model.prepare(data.graph))
+    prediction = model.predict_nodes(data.full_batch())
     assert prediction.logits is not None
     torch.testing.assert_close(prediction.probs, torch.softmax(prediction.logits, 1))
 
@@ -174,7 +143,7 @@ def test_predictions_are_distributions_also_over_the_mask() -> None:
     by_structure, by_mask = (
         small_model(data, inference=kind).eval() for kind in ("structure", "mask")
     )
-    probs = [m.predict_nodes(m.prepare(data.graph)).probs for m in (by_structure, by_mask)]
+    probs = [m.predict_nodes(data.full_batch()).probs for m in (by_structure, by_mask)]
     for p in probs:
         torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
     assert not torch.equal(probs[0], probs[1])
@@ -186,7 +155,7 @@ def test_a_prediction_equals_its_dense_form(way: str, floor: float) -> None:
     data = small_data()
     options = {"mask_floor": floor, "mask_temperature": 2.0, "num_steps": 3, "alpha": 0.2}
     model = small_model(data, inference=way, **options).eval()
-    prediction = model.predict_nodes(model.prepare(data.graph))
+    prediction = model.predict_nodes(data.full_batch())
     assert prediction.logits is not None
     logits = prediction.logits.double()
     a = data.graph.adjacency.to_dense().double() + torch.eye(240, dtype=torch.float64)
@@ -205,7 +174,7 @@ def test_a_prediction_equals_its_dense_form(way: str, floor: float) -> None:
 def test_the_similarity_of_edges_equals_its_dense_form() -> None:
     data = small_data()
     model = small_model(data, representation="softmax", mask_temperature=0.5).train()
-    similarity = model.mask_similarity(data.graph)
+    similarity = model.mask_similarity(data.full_batch())
     assert model.net.training  # and yet without dropout
     model.eval()
     h = torch.softmax(model.net(data.graph.x) / 0.5, 1)
@@ -214,9 +183,9 @@ def test_the_similarity_of_edges_equals_its_dense_form() -> None:
 
 
 def predictions(graph: Graph, right: dict[str, float], sure: dict[str, float]) -> Any:
-    """Stands in for `_predict_by`: of the stopping nodes, ``right`` are, each by ``sure``."""
+    """Replaces `predict_by`: a share ``right`` of the validation nodes, each with ``sure``."""
 
-    def predict_by(way: str, logits: Tensor, data: Any) -> Tensor:
+    def predict_by(way: str, logits: Tensor, batch: Any) -> Tensor:
         others = (1 - sure[way]) / 2
         probs = torch.full((graph.num_nodes, 3), others)
         truth = graph.y.clone()
@@ -239,7 +208,7 @@ def predictions(graph: Graph, right: dict[str, float], sure: dict[str, float]) -
         ((0.8, 0.8, 0.8), (0.8, 0.8, 0.8), "structure"),  # the first of equals
     ],
 )
-def test_auto_takes_what_is_best_on_the_stopping_nodes(
+def test_auto_takes_what_is_best_on_the_validation_nodes(
     right: Sequence[float],
     sure: Sequence[float],
     expected: str,
@@ -249,26 +218,25 @@ def test_auto_takes_what_is_best_on_the_stopping_nodes(
     model = small_model(data, inference="auto").eval()
     by_way = [dict(zip(INFERENCES, values, strict=True)) for values in (right, sure)]
     predict_by = predictions(data.graph, *by_way)
-    monkeypatch.setattr(model, "_predict_by", predict_by)
-    prepared = model.prepare(data.graph)
+    monkeypatch.setattr(model, "predict_by", predict_by)
+    batch = data.full_batch()
     chosen = predict_by(expected, None, None)
-    assert torch.equal(model.predict_for_stopping(prepared).probs, chosen)
+    assert torch.equal(model.predict_for_validation(batch).probs, chosen)
     assert INFERENCES[int(model.inference_choice)] == expected
-    assert torch.equal(model.predict_nodes(prepared).probs, chosen)
+    assert torch.equal(model.predict_nodes(batch).probs, chosen)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("way", INFERENCES)
-def test_auto_looks_at_the_labels_of_the_stopping_nodes_alone(way: str) -> None:
+def test_auto_looks_at_the_labels_of_the_validation_nodes_alone(way: str) -> None:
     data = small_data()
     model = small_model(data, inference="auto", mask_temperature=0.5, pretrain_epochs=50)
-    graph, prepared = data.graph, model.prepare(data.graph)
+    graph, batch = data.graph, data.full_batch()
     with torch.enable_grad():
-        model.pretrain(prepared)
+        model.pretrain(batch)
     model.eval()
     answers = {
-        name: model._predict_by(name, model.net(prepared.x), prepared).argmax(1)
-        for name in INFERENCES
+        name: model.predict_by(name, model.net(batch.x), batch).argmax(1) for name in INFERENCES
     }
     index = graph.val_index
     assert index is not None
@@ -276,17 +244,17 @@ def test_auto_looks_at_the_labels_of_the_stopping_nodes_alone(way: str) -> None:
     for other in INFERENCES:
         graph.y[:] = answers[other]  # the truth about all others
         graph.y[index] = answers[way][index]
-        model.predict_for_stopping(prepared)
+        model.predict_for_validation(batch)
         assert INFERENCES[int(model.inference_choice)] == way
 
 
 class Fickle(PAMTModule):
     """In the third of five epochs, and only then, its prediction over the mask is all right."""
 
-    def _predict_by(self, way: str, logits: Tensor, data: Any) -> Tensor:
-        probs = super()._predict_by(way, logits, data)
-        if self.trainer.state.fn == "fit" and self.current_epoch == 2 and way == "mask":
-            return torch.nn.functional.one_hot(data.graph.y, 3).to(probs.dtype)
+    def predict_by(self, inference: str, logits: Tensor, batch: Any) -> Tensor:
+        probs = super().predict_by(inference, logits, batch)
+        if self.trainer.state.fn == "fit" and self.current_epoch == 2 and inference == "mask":
+            return torch.nn.functional.one_hot(batch.graph.y, 3).to(probs.dtype)
         return probs * 0 + torch.tensor([0.5, 0.3, 0.2])
 
 
@@ -301,9 +269,9 @@ def test_the_choice_is_kept_with_the_best_state_and_comes_back(tmp_path: Path) -
     last = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]
     assert INFERENCES[int(last["inference_choice"])] == "structure"
     again = PAMTModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
-    prepared = again.prepare(data.graph)
-    by_mask = again._predict_by("mask", again.net(prepared.x), prepared)
-    assert torch.equal(again.predict_nodes(prepared).probs, by_mask)
+    batch = data.full_batch()
+    by_mask = again.predict_by("mask", again.net(batch.x), batch)
+    assert torch.equal(again.predict_nodes(batch).probs, by_mask)
     quiet_trainer(tmp_path, 1).validate(again, datamodule=data, verbose=False)
     assert INFERENCES[int(again.inference_choice)] == "mask"  # only a training chooses
 
@@ -380,11 +348,11 @@ def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
         torch.tensor([0]), torch.tensor([1]), torch.tensor([], dtype=torch.int64)
     )
     model = PAMTModule(4, 2, hidden_dim=4).eval()
-    prepared = model.prepare(lonely)
-    model.refresh(prepared, epoch=0)
+    batch = GraphBatch.from_graph(lonely)
+    model.refresh(batch, epoch=0)
     assert model.soft_labels is not None
     assert torch.equal(model.soft_labels[2:], torch.zeros(2, 2))
-    probs = model.predict_nodes(prepared).probs
+    probs = model.predict_nodes(batch).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(4))
 
 
@@ -441,7 +409,7 @@ def test_mask_inference_without_a_mask_is_structure_inference() -> None:
     models = [
         small_model(data, mask=False, inference=kind).eval() for kind in ("structure", "mask")
     ]
-    a, b = (m.predict_nodes(m.prepare(data.graph)).probs for m in models)
+    a, b = (m.predict_nodes(data.full_batch()).probs for m in models)
     assert torch.equal(a, b)
 
 
@@ -458,15 +426,11 @@ def test_half_precision_is_refused(tmp_path: Path) -> None:
         quiet_trainer(tmp_path, 1, precision="bf16-mixed").fit(small_model(data), datamodule=data)
 
 
-def test_numpy_numbers_do_not_spoil_the_checkpoint() -> None:
-    model = PAMTModule(3, 2, lr=np.float64(0.05), hidden_dim=np.int64(4))  # type: ignore[arg-type]
-    assert type(model.hparams["lr"]) is float
-    assert type(model.hparams["hidden_dim"]) is int
-
-
-def test_training_without_a_data_module_says_what_to_do(tmp_path: Path) -> None:
+def test_training_without_a_data_module_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    loader = FullBatch(data.full_batch())
     with pytest.raises(InputError, match="GraphDataModule"):
-        quiet_trainer(tmp_path, 1).fit(PAMTModule(3, 2), FullBatch(), FullBatch())
+        quiet_trainer(tmp_path, 1).fit(small_model(data), loader, loader)
 
 
 def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(

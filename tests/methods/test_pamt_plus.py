@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.functional import (
     mask_adjacency,
     mask_representation,
-    row_indices,
     trust_edges,
 )
-from pamt_lightning.functional.normalize import with_values
 from pamt_lightning.methods.pamt_plus import CHOICES
 from pamt_lightning.nn import MLP
 from pamt_lightning.training.stopping import BestStopping
+from tests.matrices import operator
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 from tests.methods.test_pamt import Refreshes
 
@@ -69,14 +67,14 @@ def test_from_its_first_mask_on_it_is_not(tmp_path: Path) -> None:
 def test_the_first_mask_is_that_of_the_network_so_far(tmp_path: Path) -> None:
     data = small_data()
     model = small_model(data, mask_from=3, refresh_interval=2, momentum=0.0)
-    prepared = model.prepare(data.graph_on(torch.device("cpu")))
-    model.refresh(prepared, epoch=2)
+    batch = data.full_batch()
+    model.refresh(batch, epoch=2)
     assert model.soft_labels is not None
-    assert torch.equal(model.soft_labels, model.propagated_labels(prepared.adj_norm, prepared))
-    model.refresh(prepared, epoch=3)
-    masked = model.propagated_labels(model.masked_adjacency(prepared), prepared)
+    assert torch.equal(model.soft_labels, model.propagated_labels(batch.adj_norm, batch))
+    model.refresh(batch, epoch=3)
+    masked = model.propagated_labels(model.masked_adjacency(batch), batch)
     assert torch.equal(model.soft_labels, masked)
-    assert not torch.equal(masked, model.propagated_labels(prepared.adj_norm, prepared))
+    assert not torch.equal(masked, model.propagated_labels(batch.adj_norm, batch))
 
 
 def test_a_start_without_mask_takes_the_place_of_pretraining(
@@ -96,11 +94,6 @@ def test_a_mask_that_would_never_be_made_is_refused() -> None:
         PAMTModule(3, 2, mask_from=5, refresh_interval=0)
     with pytest.raises(InputError, match="`mask_from` must be 0 or more, got -1"):
         PAMTModule(3, 2, mask_from=-1)
-
-
-def test_pamt_plus_is_never_called_pamt() -> None:
-    assert PAMTPlusModule(3, 2).method == "PAMT_plus"
-    assert PAMTPlusModule(3, 2, momentum=0.5, mask_from=0).method == "PAMT_plus"
 
 
 def test_all_options_of_pamt_are_options_of_pamt_plus() -> None:
@@ -155,17 +148,17 @@ def test_the_masked_learner_goes_by_trust_and_from_its_first_mask_on_by_both(
 ) -> None:
     data = small_data(structure_noise=0.6)
     model = PAMTPlusModule(data.num_features, data.num_classes, hidden_dim=8, mask_from=3)
-    prepared = model.prepare(data.graph_on(torch.device("cpu")))
+    batch = data.full_batch()
     generator = torch.Generator().manual_seed(0)
-    trusted = trust_edges(prepared.adj_norm, data.graph.x, generator)
-    model.refresh(prepared, epoch=2)
+    trusted = trust_edges(batch.adj_norm, data.graph.x, generator)
+    model.refresh(batch, epoch=2)
     assert model.soft_labels is not None
-    assert torch.equal(model.soft_labels, model.propagated_labels(trusted, prepared))
-    model.refresh(prepared, epoch=3)  # without momentum nothing of the old ones is left
+    assert torch.equal(model.soft_labels, model.propagated_labels(trusted, batch))
+    model.refresh(batch, epoch=3)  # without momentum nothing of the old ones is left
     with torch.no_grad():
-        h = mask_representation(model.eval().net(prepared.x), "cosine")
+        h = mask_representation(model.eval().net(batch.x), "cosine")
     masked = mask_adjacency(trusted, h)
-    assert torch.equal(model.soft_labels, model.propagated_labels(masked, prepared))
+    assert torch.equal(model.soft_labels, model.propagated_labels(masked, batch))
 
 
 def test_trust_is_that_of_the_graph_at_hand(tmp_path: Path) -> None:
@@ -173,19 +166,19 @@ def test_trust_is_that_of_the_graph_at_hand(tmp_path: Path) -> None:
     model = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8).eval()
     model.requires_grad_(False)
     for data in (one, other, one):
-        prepared = model.prepare(data.graph_on(torch.device("cpu")))
+        batch = data.full_batch()
         generator = torch.Generator().manual_seed(0)
-        expected = trust_edges(prepared.adj_norm, data.graph.x, generator)
-        trusted = model.trusted(prepared)
-        assert torch.equal(trusted.adj_norm.values(), expected.values())
-        assert model.trusted(trusted) is trusted is model.trusted(prepared)
+        expected = trust_edges(batch.adj_norm, data.graph.x, generator)
+        trusted = model.structure(batch)
+        assert torch.equal(trusted.values, expected.values)
+        assert model.structure(batch.at(torch.arange(5))) is trusted  # computed once
     alone = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8, inference="mask").eval()
     alone.requires_grad_(False)
-    prepared = alone.prepare(one.graph)
-    h = mask_representation(alone.net(prepared.x), "cosine")
-    mask = mask_adjacency(alone.trusted(prepared).adj_norm, h)
-    by_hand = alone.propagated_prediction(alone.net(prepared.x), mask, prepared)
-    assert torch.equal(alone.predict_nodes(prepared).probs, by_hand)
+    batch = one.full_batch()
+    h = mask_representation(alone.net(batch.x), "cosine")
+    mask = mask_adjacency(alone.structure(batch), h)
+    by_hand = alone.propagated_prediction(alone.net(batch.x), mask)
+    assert torch.equal(alone.predict_nodes(batch).probs, by_hand)
 
 
 def test_the_share_of_random_edges_is_that_of_the_training_also_when_resumed(
@@ -194,11 +187,11 @@ def test_the_share_of_random_edges_is_that_of_the_training_also_when_resumed(
     data = small_data(structure_noise=0.6)
     model = trained(PAMTPlusModule, data, tmp_path, 4, mask_from=50)
     model.trainer.save_checkpoint(tmp_path / "four.ckpt")
-    prepared = model.prepare(data.graph)
+    batch = data.full_batch()
     share = model.random_share
-    assert share == pytest.approx(1 - float(model.edge_trust(prepared).mean()))
+    assert share == pytest.approx(1 - float(model.edge_trust(batch).mean()))
     assert 0 < share < 1
-    model.trusted(model.prepare(small_data(structure_noise=0.3).graph_on(model.device)))
+    model.structure(small_data(structure_noise=0.3).full_batch())
     assert model.random_share == share
     sizes = (data.num_features, data.num_classes)
     again = PAMTPlusModule(*sizes, hidden_dim=16, mask_from=50)
@@ -214,12 +207,12 @@ def test_what_the_mask_leaves_of_an_edge_is_trust_times_similarity(tmp_path: Pat
     model = PAMTPlusModule(*sizes, hidden_dim=8)
     pl.seed_everything(0, verbose=False)
     plain = PAMTPlusModule(*sizes, hidden_dim=8, attribute_trust=False)
-    prepared = model.prepare(data.graph)
-    whole = model.trusted(prepared).adj_norm.to_dense() / prepared.adj_norm.to_dense()
-    adjacency = data.graph.adjacency
-    trust = whole[row_indices(adjacency), adjacency.col_indices()]
-    expected = plain.mask_similarity(data.graph) * trust
-    torch.testing.assert_close(model.mask_similarity(data.graph), expected)
+    batch = data.full_batch()
+    whole = model.structure(batch).to_dense() / batch.adj_norm.to_dense()
+    adjacency = operator(data.graph.adjacency)
+    trust = whole[adjacency.row_index, adjacency.col]
+    expected = plain.mask_similarity(batch) * trust
+    torch.testing.assert_close(model.mask_similarity(batch), expected)
     assert float(trust.min()) < 0.5
 
 
@@ -230,7 +223,7 @@ def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) ->
     torch.randint(torch.iinfo(torch.int64).max, ())  # the seed of the training
     sizes = (data.num_features, 16, data.num_classes, 0.0)
     *_, net = (MLP(*sizes) for _ in range(3))  # as they are made
-    prepared = plus.prepare(data.graph)
+    batch = data.full_batch()
     weight, *rest = net.parameters()
     assert weight is net.input.weight
     groups: list[dict[str, Any]] = [
@@ -240,7 +233,7 @@ def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) ->
     optimizer = torch.optim.Adam(groups, lr=0.1)
     for _ in range(9):
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(prepared.train_x), prepared.train_y)
+        loss = torch.nn.functional.cross_entropy(net(batch.train_x), batch.train_y)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     for ours, theirs in zip(plus.others["graphless"].parameters(), net.parameters(), strict=True):
@@ -248,45 +241,44 @@ def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("way", CHOICES)
-def test_the_stopping_nodes_choose_the_learner(tmp_path: Path, way: str) -> None:
+def test_the_validation_nodes_choose_the_learner(tmp_path: Path, way: str) -> None:
     data = small_data(structure_noise=0.6)
     model = trained(PAMTPlusModule, data, tmp_path, 12, mask_from=6, refresh_interval=2).eval()
     model.requires_grad_(False)
-    graph, prepared = data.graph, model.prepare(data.graph)
+    graph, batch = data.graph, data.full_batch()
     # Trust at random and MLPs that have learnt nothing: no two ways answer alike.
     draw = torch.Generator().manual_seed(0)
-    adj = prepared.adj_norm
-    weights = 5 * torch.rand(len(adj.values()), generator=draw) ** 4
-    random_trust = replace(prepared, adj_norm=with_values(adj, adj.values() * weights))
-    model._trusted_data = (prepared, random_trust)
+    adj = batch.adj_norm
+    weights = 5 * torch.rand(len(adj.values), generator=draw) ** 4
+    batch._trusted_adj = adj.with_values(adj.values * weights)
     for parameter in model.parameters():
         parameter.normal_(0.0, 2.0, generator=draw)
     nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
     answers = {}
     for name in CHOICES:
-        logits = nets.get(name, model.net)(prepared.x)
+        logits = nets.get(name, model.net)(batch.x)
         over = {
-            "unmasked": prepared.adj_norm,
-            "structure": prepared.adj_norm,
-            "trusted": model.trusted(prepared).adj_norm,
-            "mask": model.masked_adjacency(prepared),
+            "unmasked": batch.adj_norm,
+            "structure": batch.adj_norm,
+            "trusted": batch.trusted_adj,
+            "mask": model.masked_adjacency(batch),
         }.get(name)
         if over is None:
             answers[name] = logits.softmax(1)
         else:
-            answers[name] = model.propagated_prediction(logits, over, prepared)
+            answers[name] = model.propagated_prediction(logits, over)
     index = graph.val_index
     assert index is not None
     graph.y[index] = answers[way][index].argmax(1)
-    torch.testing.assert_close(model.predict_for_stopping(prepared).probs, answers[way])
+    torch.testing.assert_close(model.predict_for_validation(batch).probs, answers[way])
     assert model.chosen == way
-    torch.testing.assert_close(model.predict_nodes(prepared).probs, answers[way])
+    torch.testing.assert_close(model.predict_nodes(batch).probs, answers[way])
 
 
 def test_of_equally_right_ways_the_one_with_the_lower_loss_is_chosen(tmp_path: Path) -> None:
     data = small_data()
     model = trained(PAMTPlusModule, data, tmp_path, 4, mask_from=2, refresh_interval=1)
-    prepared = model.prepare(data.graph)
+    batch = data.full_batch()
     model.requires_grad_(False)
     surest = {"graphless": 0.9, "structure": 0.8, "network": 0.9}
 
@@ -295,11 +287,11 @@ def test_of_equally_right_ways_the_one_with_the_lower_loss_is_chosen(tmp_path: P
         share = surest.get(name, 0.7)
         return right * share + (1 - right) * (1 - share) / 2
 
-    model._probs = probs
-    model.predict_for_stopping(prepared)
+    model.predict_by = probs
+    model.predict_for_validation(batch)
     assert model.chosen == "network"  # the first of equals
     surest["graphless"] = 0.95
-    model.predict_for_stopping(prepared)
+    model.predict_for_validation(batch)
     assert model.chosen == "graphless"
 
 
@@ -307,14 +299,14 @@ def test_without_trust_the_trusted_graph_is_not_asked(tmp_path: Path) -> None:
     data = small_data()
     own = {"mask_from": 2, "refresh_interval": 1, "attribute_trust": False}
     model = trained(PAMTPlusModule, data, tmp_path, 4, **own).requires_grad_(False)
-    asked, ask = [], model._probs
+    asked, ask = [], model.predict_by
 
     def watched(name: str, logits: Any, data: Any) -> Any:
         asked.append(name)
         return ask(name, logits, data)
 
-    model._probs = watched
-    model.predict_for_stopping(model.prepare(data.graph))
+    model.predict_by = watched
+    model.predict_for_validation(data.full_batch())
     assert asked == [name for name in CHOICES if name != "trusted"]
 
 
@@ -322,21 +314,19 @@ def test_before_its_first_mask_the_masked_learner_is_not_asked(tmp_path: Path) -
     data = small_data()
     model = trained(PAMTPlusModule, data, tmp_path, 3, mask_from=9).eval()
     model.requires_grad_(False)
-    prepared = model.prepare(data.graph)
+    batch = data.full_batch()
     index = data.graph.val_index
     assert index is not None
     nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
-    unmasked = model.propagated_prediction(
-        nets["unmasked"](prepared.x), prepared.adj_norm, prepared
-    )
-    answers = {"unmasked": unmasked, "graphless": nets["graphless"](prepared.x).softmax(1)}
+    unmasked = model.propagated_prediction(nets["unmasked"](batch.x), batch.adj_norm)
+    answers = {"unmasked": unmasked, "graphless": nets["graphless"](batch.x).softmax(1)}
     for name, probs in answers.items():
         data.graph.y[index] = probs[index].argmax(1)
-        torch.testing.assert_close(model.predict_for_stopping(prepared).probs, probs)
+        torch.testing.assert_close(model.predict_for_validation(batch).probs, probs)
         assert model.chosen == name
-    masked = model.net(prepared.x).softmax(1)
+    masked = model.net(batch.x).softmax(1)
     data.graph.y[index] = masked[index].argmax(1)
-    model.predict_for_stopping(prepared)
+    model.predict_for_validation(batch)
     assert model.chosen in answers
 
 
@@ -347,12 +337,12 @@ def test_a_best_state_from_before_the_first_mask_stays_one(tmp_path: Path) -> No
     class Once(PAMTPlusModule):
         """In its second epoch, and only then, all answers of the unmasked learner are right."""
 
-        def _probs(self, name: str, logits: Any, data: Any) -> Any:
-            probs = super()._probs(name, logits, data)
+        def predict_by(self, inference: str, logits: Any, batch: Any) -> Any:
+            probs = super().predict_by(inference, logits, batch)
             if self.trainer.state.fn != "fit":
                 return probs
-            if self.current_epoch == 1 and name == "unmasked":
-                return torch.nn.functional.one_hot(data.graph.y, 3).to(probs.dtype)
+            if self.current_epoch == 1 and inference == "unmasked":
+                return torch.nn.functional.one_hot(batch.graph.y, 3).to(probs.dtype)
             return probs * 0 + 1 / 3
 
     pl.seed_everything(0, verbose=False)
@@ -361,11 +351,11 @@ def test_a_best_state_from_before_the_first_mask_stays_one(tmp_path: Path) -> No
     assert stopping.best_epoch == 2
     assert model.chosen == "unmasked"
     again = PAMTPlusModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
-    prepared = again.prepare(data.graph)
+    batch = data.full_batch()
     with torch.no_grad():
-        logits = again.others["unmasked"](prepared.x)
-        expected = again.propagated_prediction(logits, prepared.adj_norm, prepared)
-        assert torch.equal(again.predict_nodes(prepared).probs, expected)
+        logits = again.others["unmasked"](batch.x)
+        expected = again.propagated_prediction(logits, batch.adj_norm)
+        assert torch.equal(again.predict_nodes(batch).probs, expected)
 
 
 def test_only_auto_has_other_learners_and_a_choice_in_its_checkpoint() -> None:

@@ -70,7 +70,7 @@ def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> N
     quiet_trainer(tmp_path, 3).fit(model, datamodule=data)
     train = data.graph.train_index
     assert train is not None
-    dense = model.prepare(data.graph).adj_norm.to_dense()
+    dense = data.full_batch().adj_norm.to_dense()
     y = y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
     for _ in range(7):
         y = 0.85 * dense @ y + 0.15 * y0
@@ -82,9 +82,10 @@ def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> N
 def loss_of(model: SoftLabelModule, data: GraphDataModule, epoch: int) -> torch.Tensor:
     type(model).current_epoch = property(lambda self: epoch)  # type: ignore[assignment]
     try:
-        prepared = model.eval().prepare(data.graph)
-        model.make_soft_labels(prepared)
-        return model.training_loss(prepared)
+        model.eval()
+        batch = data.full_batch()
+        model.make_soft_labels(batch)
+        return model.training_loss(batch)
     finally:
         del type(model).current_epoch
 
@@ -101,8 +102,8 @@ def test_pta_weighs_by_the_probability_to_the_power_of_its_epoch(epoch: int) -> 
     data = small_data()
     model = seeded(PTAModule, data)
     actual = loss_of(model, data, epoch)
-    prepared = model.prepare(data.graph)
-    logits = model.net(prepared.x)
+    batch = data.full_batch()
+    logits = model.net(batch.x)
     weights = torch.softmax(logits, 1) ** float(torch.log(torch.tensor(1 + epoch / 100)))
     assert model.soft_labels is not None
     expected = 0.07 * soft_cross_entropy(logits, model.soft_labels, weights.detach())
@@ -113,7 +114,7 @@ def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> Non
     data = small_data()
     model = seeded(PTDModule, data)
     loss = loss_of(model, data, 0)
-    logits = model.net(model.prepare(data.graph).x)
+    logits = model.net(data.full_batch().x)
     assert model.soft_labels is not None
     target = (model.soft_labels * torch.softmax(logits, 1)).detach()
     expected = -0.07 * (target * torch.log_softmax(logits, 1)).sum() / 3
@@ -127,10 +128,10 @@ def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> Non
 def test_the_prediction_is_propagated(tmp_path: Path) -> None:
     data = small_data()
     model = seeded(PTSModule, data).eval()
-    prepared = model.prepare(data.graph)
-    prediction = model.predict_nodes(prepared)
+    batch = data.full_batch()
+    prediction = model.predict_nodes(batch)
     assert prediction.logits is not None
-    dense, start = prepared.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
+    dense, start = batch.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
     expected = propagate(dense, start, num_steps=7, alpha=0.15)
     torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))
 

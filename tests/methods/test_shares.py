@@ -1,4 +1,4 @@
-"""Several processes that share the nodes do what one does."""
+"""Several processes that share the nodes compute what one process computes."""
 
 from pathlib import Path
 from typing import Any
@@ -6,22 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from pamt_lightning.functional import RowShare, normalize_adjacency
-from pamt_lightning.functional.mask import edge_similarity, mask_adjacency
-from pamt_lightning.functional.normalize import take_csr_rows
-from pamt_lightning.graph import Graph
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, small_data
 from tests.methods.test_every_method import new
 
-# Every process knows all predictions, so its figures are those of the whole.
+# Every process has all predictions, so its metrics are those of the whole.
 pytestmark = pytest.mark.filterwarnings("ignore:It is recommended to use .self.log")
 
 
 def fitted(
     name: str, folder: Path, world_size: int, epochs: int = 12, **options: Any
 ) -> dict[str, Any]:
-    """The last checkpoint of a training by so many processes."""
+    """The last checkpoint of a training by ``world_size`` processes."""
     ckpt_path = options.pop("ckpt_path", None)
     data = small_data(batch_size=options.pop("batch_size", None))
     torch.manual_seed(0)
@@ -52,7 +48,7 @@ def test_the_weights_are_those_of_one_process(
 
 
 @pytest.mark.parametrize("name", ["PTS", "PTA", "PAMT_1"])
-def test_all_methods_that_look_at_one_node_at_a_time_can_share(name: str, tmp_path: Path) -> None:
+def test_methods_with_an_mlp_can_share(name: str, tmp_path: Path) -> None:
     expected = fitted(name, tmp_path / "one", 1)
     assert_close(fitted(name, tmp_path / "two", 2), expected)
 
@@ -64,7 +60,9 @@ def test_a_mask_that_is_renormalised_too(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
-def test_another_number_of_processes_goes_on(before: int, after: int, tmp_path: Path) -> None:
+def test_a_run_resumes_with_another_number_of_processes(
+    before: int, after: int, tmp_path: Path
+) -> None:
     expected = fitted("PAMT", tmp_path / "whole", 1, epochs=10, dropout=0.3)
     fitted("PAMT", tmp_path / "run", before, epochs=5, dropout=0.3)
     last = tmp_path / "run" / "last.ckpt"
@@ -73,44 +71,6 @@ def test_another_number_of_processes_goes_on(before: int, after: int, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["GCN", "MLP", "PAMT_plus"])
-def test_others_say_that_they_work_in_one_process(name: str, tmp_path: Path) -> None:
+def test_other_methods_refuse_several_processes(name: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="works in one process"):
         fitted(name, tmp_path, 2)
-
-
-# Rows ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 3, 7])
-def test_shares_are_all_rows_once_and_differ_by_one_at_most(world_size: int) -> None:
-    shares = [RowShare.of(20, rank, world_size) for rank in range(world_size)]
-    rows = [list(range(20)[share.rows]) for share in shares]
-    assert [row for part in rows for row in part] == list(range(20))
-    assert max(map(len, rows)) - min(map(len, rows)) <= 1
-    nodes = torch.tensor([0, 3, 4, 9, 10, 19])
-    parts = [share.part_of(nodes) for share in shares]
-    assert torch.equal(torch.cat([own for own, _ in parts]), nodes)
-    for share, (own, before) in zip(shares, parts, strict=True):
-        assert before == int((nodes < share.first).sum())
-        assert all(node in range(20)[share.rows] for node in own.tolist())
-
-
-def test_a_share_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`rank` must lie in \[0, 2\), got 2"):
-        RowShare.of(5, 2, 2)
-    with pytest.raises(ValueError, match="`part` must have 5 rows, got 4"):
-        RowShare.of(5).gather(torch.zeros(4, 2))
-
-
-def test_rows_of_the_mask_are_those_of_the_whole(small_graph: Graph) -> None:
-    adj = normalize_adjacency(small_graph.adjacency)
-    h = torch.softmax(torch.randn(small_graph.num_nodes, 3), dim=1)
-    whole = mask_adjacency(adj, h, floor=0.1)
-    for rank in range(3):
-        share = RowShare.of(small_graph.num_nodes, rank, 3)
-        rows = take_csr_rows(adj, share.rows)
-        expected = take_csr_rows(whole, share.rows)
-        found = mask_adjacency(rows, h, floor=0.1, first=share.first)
-        assert torch.equal(found.to_dense(), expected.to_dense())
-    with pytest.raises(ValueError, match="rows of a square sparse CSR tensor"):
-        edge_similarity(rows, h, first=small_graph.num_nodes)

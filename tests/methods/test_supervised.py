@@ -10,7 +10,6 @@ from torch.nn.functional import cross_entropy, nll_loss
 import pamt_lightning
 from pamt_lightning import APPNPModule, GCNModule, MLPModule, RobustGCNModule
 from pamt_lightning.functional import kl_to_standard_normal
-from pamt_lightning.nn import SparseFeatures, sparse_linear
 from tests.methods.helpers import small_data
 
 DECAYED = {
@@ -42,20 +41,20 @@ def test_the_l2_term_holds_down_what_its_authors_hold_down(
 def test_the_loss_is_the_cross_entropy_of_the_labelled_nodes() -> None:
     data = small_data()
     model = GCNModule(data.num_features, data.num_classes, dropout=0.0)
-    prepared = model.prepare(data.graph)
+    batch = data.full_batch()
     train = data.graph.train_index
-    log_probs = torch.log_softmax(model.net(prepared.x, prepared.adj_norm), dim=1)
+    log_probs = torch.log_softmax(model.net(batch.x, batch.adj_norm), dim=1)
     expected = nll_loss(log_probs[train], data.graph.y[train])
-    torch.testing.assert_close(model.training_loss(prepared), expected)
+    torch.testing.assert_close(model.training_loss(batch), expected)
 
 
 def test_the_mlp_is_trained_on_the_rows_of_the_labelled_nodes() -> None:
     data = small_data()
     model = MLPModule(data.num_features, data.num_classes, dropout=0.0)
-    prepared = model.prepare(data.graph)
+    batch = data.full_batch()
     train = data.graph.train_index
-    expected = cross_entropy(model.net(prepared.x)[train], data.graph.y[train])
-    torch.testing.assert_close(model.training_loss(prepared), expected)
+    expected = cross_entropy(model.net(batch.x)[train], data.graph.y[train])
+    torch.testing.assert_close(model.training_loss(batch), expected)
 
 
 def test_the_mlp_does_not_see_the_graph() -> None:
@@ -64,8 +63,8 @@ def test_the_mlp_does_not_see_the_graph() -> None:
         data.graph.adjacency.col_indices(), rewired.graph.adjacency.col_indices()
     )
     model = MLPModule(data.num_features, data.num_classes).eval()
-    first = model.predict_nodes(model.prepare(data.graph)).probs
-    assert torch.equal(first, model.predict_nodes(model.prepare(rewired.graph)).probs)
+    first = model.predict_nodes(data.full_batch()).probs
+    assert torch.equal(first, model.predict_nodes(rewired.full_batch()).probs)
 
 
 @pytest.mark.parametrize("kl_weight", [0.0, 0.5])
@@ -74,14 +73,13 @@ def test_the_loss_of_robust_gcn_adds_the_divergence_of_the_first_layer(kl_weight
     model = RobustGCNModule(
         data.num_features, data.num_classes, dropout=0.0, hidden_dim=3, kl_weight=kl_weight
     )
-    prepared = model.prepare(data.graph)
-    assert isinstance(prepared.x, SparseFeatures)
+    batch = data.full_batch()
     pl.seed_everything(1, verbose=False)
-    actual = model.training_loss(prepared)
+    actual = model.training_loss(batch)
     pl.seed_everything(1, verbose=False)
-    logits = model.net(prepared.x, prepared.adj_norm)
+    logits = model.net(batch.x, batch.adj_norm)
     train = data.graph.train_index
-    mean, variance = sparse_linear(prepared.x, model.net.input.weight).chunk(2, dim=1)
+    mean, variance = batch.x.linear(model.net.input.weight).chunk(2, dim=1)
     kl = kl_to_standard_normal(torch.nn.functional.elu(mean), torch.relu(variance)).sum()
     expected = cross_entropy(logits[train], data.graph.y[train]) + kl_weight * kl
     torch.testing.assert_close(actual, expected)
@@ -90,11 +88,11 @@ def test_the_loss_of_robust_gcn_adds_the_divergence_of_the_first_layer(kl_weight
 def test_appnp_tells_the_mlp_alone_from_the_propagated_prediction() -> None:
     data = small_data()
     model = APPNPModule(data.num_features, data.num_classes).eval()
-    prepared = model.prepare(data.graph)
-    prediction = model.predict_nodes(prepared)
+    batch = data.full_batch()
+    prediction = model.predict_nodes(batch)
     assert prediction.logits is not None
-    assert torch.equal(prediction.logits, model.net.mlp(prepared.x))
-    expected = torch.softmax(model.net(prepared.x, prepared.adj_norm), dim=1)
+    assert torch.equal(prediction.logits, model.net.mlp(batch.x))
+    expected = torch.softmax(model.net(batch.x, batch.adj_norm), dim=1)
     assert torch.equal(prediction.probs, expected)
 
 
@@ -102,6 +100,6 @@ def test_appnp_tells_the_mlp_alone_from_the_propagated_prediction() -> None:
 def test_predictions_are_the_softmax_of_the_networks_output(class_name: str) -> None:
     data = small_data()
     model: Any = getattr(pamt_lightning, class_name)(data.num_features, data.num_classes).eval()
-    probs = model.predict_nodes(model.prepare(data.graph)).probs
+    probs = model.predict_nodes(data.full_batch()).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
     assert (probs > 0).all()

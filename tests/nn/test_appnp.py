@@ -58,11 +58,3 @@ def test_logits_and_gradients_are_those_of_pytorch_geometric(
     ours, theirs = gradients(net, (actual**2).sum()), gradients(net, (expected**2).sum())
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient)
-
-
-@pytest.mark.parametrize(
-    ("alpha", "num_steps", "name"), [(1.5, 10, "alpha"), (0.1, -1, "num_steps")]
-)
-def test_arguments_are_checked(alpha: float, num_steps: int, name: str) -> None:
-    with pytest.raises(ValueError, match=f"`{name}` must"):
-        APPNP(4, 3, 2, 0.0, alpha, num_steps)

@@ -132,24 +132,6 @@ def test_logits_and_gradients_are_those_of_pyg(
     torch.testing.assert_close(dict(sorted(ours.items())), dict(sorted(renamed.items())))
 
 
-def test_dense_and_sparse_features_give_the_same(small_graph: Graph, adj: SparseOperator) -> None:
-    net = seeded_gat(2).double()
-    sparse = net(inputs(small_graph)[0], adj)
-    dense = net(small_graph.x.to_dense().double(), adj)
-    torch.testing.assert_close(sparse, dense)
-    torch.testing.assert_close(grads_of(net, sparse), grads_of(net, dense))
-
-
-def test_nodes_in_another_order_give_the_logits_in_that_order(
-    small_graph: Graph, adj: SparseOperator, generator: torch.Generator
-) -> None:
-    net = seeded_gat(2).double()
-    dense = small_graph.x.to_dense().double()
-    order = torch.randperm(300, generator=generator)
-    shuffled = operator(adj.to_dense()[order][:, order])
-    torch.testing.assert_close(net(dense[order], shuffled), net(dense, adj)[order])
-
-
 def test_only_the_pattern_of_the_matrix_counts(small_graph: Graph, x: SparseFeatures) -> None:
     net = seeded_gat()
     plain = operator(small_graph.adjacency).add_identity()
@@ -188,15 +170,6 @@ def test_weights_begin_by_glorots_rule_and_biases_at_zero() -> None:
         assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
     assert not net.input_bias.any()
     assert not net.output_bias.any()
-
-
-def test_dropout_is_off_in_eval_and_draws_no_random_numbers(
-    x: SparseFeatures, adj: SparseOperator
-) -> None:
-    with_dropout, without = seeded_gat(2, 0.6, 0.6).eval(), seeded_gat(2).eval()
-    before = torch.get_rng_state()
-    assert torch.equal(with_dropout(x, adj), without(x, adj))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def rates(net: GAT) -> dict[str, tuple[Any, str]]:
@@ -239,34 +212,6 @@ def test_attention_dropout_drops_weights_and_scales_the_rest(six_nodes: Graph) -
     assert kept.float().mean().item() == pytest.approx(0.75, abs=5 * deviation)
 
 
-def test_the_same_seed_gives_the_same_bits(x: SparseFeatures, adj: SparseOperator) -> None:
-    net = seeded_gat(2, 0.6, 0.6).train()
-    outputs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        outputs.append(net(x, adj).detach())
-    assert torch.equal(outputs[0], outputs[1])
-    assert not torch.equal(outputs[0], outputs[2])
-
-
-def test_another_graph_is_not_taken_for_the_last_one(
-    small_graph: Graph, adj: SparseOperator
-) -> None:
-    net, x = seeded_gat().double(), small_graph.x.to_dense().double()
-    net(x, adj)
-    loops = operator(torch.eye(300))
-    torch.testing.assert_close(net(x, loops), dense_gat(net, x, torch.eye(300).bool()))
-
-
-def test_training_follows_validation_in_inference_mode(
-    x: SparseFeatures, adj: SparseOperator
-) -> None:
-    net, fresh = seeded_gat(), seeded_gat()
-    with torch.inference_mode():
-        net(x, adj)
-    torch.testing.assert_close(grads_of(net, net(x, adj)), grads_of(fresh, fresh(x, adj)))
-
-
 def test_training_reaches_the_labels_of_a_small_graph(
     small_graph: Graph, x: SparseFeatures, adj: SparseOperator
 ) -> None:
@@ -288,19 +233,3 @@ def test_a_graph_without_self_loops_is_refused(small_graph: Graph, x: SparseFeat
     message = "`adj` must have one self-loop on each node, got 0 on 300 nodes."
     with pytest.raises(ValueError, match=re.escape(message)):
         seeded_gat()(x, operator(small_graph.adjacency))
-
-
-@pytest.mark.parametrize(
-    "name", ["num_features", "hidden_dim", "num_classes", "num_heads", "num_output_heads"]
-)
-def test_sizes_must_be_positive(name: str) -> None:
-    sizes = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: 0}
-    with pytest.raises(ValueError, match=re.escape(f"`{name}` must be 1 or more, got 0.")):
-        GAT(**sizes)
-
-
-@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
-@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
-def test_rates_must_lie_in_their_range(name: str, rate: float) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"`{name}` must lie in [0, 1), got {rate}.")):
-        GAT(3, 3, 3, **{name: rate})  # type: ignore[arg-type]

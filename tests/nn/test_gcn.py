@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from pamt_lightning.graph import Graph
@@ -65,13 +64,3 @@ def test_a_node_without_edges_gets_the_output_of_its_own_attributes(six_nodes: G
     x, dense, adj_norm, _ = inputs(six_nodes)
     alone = torch.relu(dense[5] @ net.input.weight) @ net.output.weight.mT
     torch.testing.assert_close(net(x, adj_norm)[5], alone)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "dropout", "name"), [((0, 3, 2), 0.0, "num_features"), ((4, 3, 2), 1.0, "dropout")]
-)
-def test_sizes_and_rates_are_checked(
-    sizes: tuple[int, int, int], dropout: float, name: str
-) -> None:
-    with pytest.raises(ValueError, match=f"`{name}` must"):
-        GCN(*sizes, dropout)

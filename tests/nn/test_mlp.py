@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import torch
 from pamt_lightning.graph import Graph
 from pamt_lightning.kernels.features import SparseFeatures
 from pamt_lightning.nn import MLP, InputLinear
-from tests.nn.oracles import inputs
 
 
 def seeded_mlp(dropout: float = 0.0, hidden_dim: int = 16) -> MLP:
@@ -33,27 +30,6 @@ def test_the_network_is_two_linear_maps_with_relu_between(small_graph: Graph) ->
     np.testing.assert_allclose(net(dense).detach().numpy(), expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_dense_and_sparse_features_give_the_same_in_eval(
-    small_graph: Graph, x: SparseFeatures, dropout: float
-) -> None:
-    net = seeded_mlp(dropout).eval()
-    torch.testing.assert_close(net(x), net(small_graph.x.to_dense()), rtol=1e-5, atol=1e-6)
-
-
-def test_dense_and_sparse_features_give_the_same_gradients(small_graph: Graph) -> None:
-    grads = []
-    for x in (
-        inputs(small_graph)[0],
-        small_graph.x.to_dense().double(),
-    ):
-        net = seeded_mlp().double()
-        net(x).square().sum().backward()
-        grads.append([parameter.grad for parameter in net.parameters()])
-    for sparse, dense in zip(*grads, strict=True):
-        torch.testing.assert_close(sparse, dense)
-
-
 def test_parameters_begin_as_those_of_torchs_linear_layer() -> None:
     torch.manual_seed(0)
     layer = InputLinear(400, 300)
@@ -72,17 +48,6 @@ def test_the_layer_may_have_no_bias(x: SparseFeatures) -> None:
     torch.testing.assert_close(layer(x), x.to_dense().matrix @ layer.weight)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_dropout_is_off_in_eval_and_draws_no_random_numbers(
-    small_graph: Graph, x: SparseFeatures, kind: str
-) -> None:
-    features = x if kind == "sparse" else small_graph.x.to_dense()
-    with_dropout, without = seeded_mlp(0.5).eval(), seeded_mlp(0.0).eval()
-    before = torch.get_rng_state()
-    assert torch.equal(with_dropout(features), without(features))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_no_dropout_draws_no_random_numbers_in_training(x: SparseFeatures) -> None:
     net = seeded_mlp(0.0).train()
     before = torch.get_rng_state()
@@ -98,20 +63,6 @@ def test_dropout_in_training_changes_the_output_of_both_layers(x: SparseFeatures
     assert not torch.equal(hidden_only(x), hidden_only(x))
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_the_same_seed_gives_the_same_bits(
-    small_graph: Graph, x: SparseFeatures, kind: str
-) -> None:
-    features = x if kind == "sparse" else small_graph.x.to_dense()
-    net = seeded_mlp(0.5).train()
-    outputs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        outputs.append(net(features).detach())
-    assert torch.equal(outputs[0], outputs[1])
-    assert not torch.equal(outputs[0], outputs[2])
-
-
 def test_a_step_of_training_reaches_the_stored_values_unchanged(x: SparseFeatures) -> None:
     before = x.values.clone()
     seeded_mlp(0.5).train()(x).sum().backward()
@@ -123,18 +74,3 @@ def test_a_node_without_attributes_gets_the_output_of_the_biases(six_nodes: Grap
     out = net(SparseFeatures.from_csr(six_nodes.x))
     assert net.input.bias is not None
     torch.testing.assert_close(out[4], net.output(torch.relu(net.input.bias)))
-
-
-@pytest.mark.parametrize("name", ["num_features", "hidden_dim", "num_classes"])
-@pytest.mark.parametrize("size", [0, -3])
-def test_sizes_must_be_positive(name: str, size: int) -> None:
-    sizes: dict[str, Any] = {"num_features": 3, "hidden_dim": 3, "num_classes": 3} | {name: size}
-    with pytest.raises(ValueError, match=re.escape(f"`{name}` must be 1 or more, got {size}.")):
-        MLP(**sizes)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
-def test_dropout_must_lie_in_its_range(dropout: float) -> None:
-    message = f"`dropout` must lie in [0, 1), got {dropout}."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        MLP(3, 3, 3, dropout)

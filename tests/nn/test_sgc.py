@@ -44,8 +44,3 @@ def test_logits_and_gradients_are_those_of_pytorch_geometric(small_graph: Graph)
     ours, theirs = gradients(net, (actual**2).sum()), gradients(conv, (expected**2).sum())
     torch.testing.assert_close(ours["input.weight"], theirs["lin.weight"].mT)
     torch.testing.assert_close(ours["bias"], theirs["lin.bias"])
-
-
-def test_steps_must_not_be_negative() -> None:
-    with pytest.raises(ValueError, match="`num_steps` must be 0 or more, got -1"):
-        SGC(4, 2, -1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pamt_lightning.training.estimate import (
     LongRunNote,
     RunEstimate,
     available_memory,
-    described,
+    describe,
     duration,
     epoch_seconds_of,
     estimate_run,
@@ -29,7 +30,7 @@ def model_for(graph: Graph, kind: Any = PAMTModule, **options: Any) -> Any:
     return kind(graph.num_features, graph.num_classes, hidden_dim=8, **options)
 
 
-def test_a_long_run_says_what_it_will_take(
+def test_memory_and_time_of_a_long_run_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimate, "_LARGE", 10)
@@ -138,12 +139,13 @@ def test_a_product_is_scaled_to_all_entries(
 
 def test_too_little_memory_is_warned_of(small_graph: Graph) -> None:
     found = RunEstimate(3e9, 0.5)
-    (line,) = described(found, small_graph, int(4e9), 100)
-    assert "about 3.0 GB of memory (4.0 GB are there) and 0.5 s per epoch, 50 s for 100" in line
-    line, warning = described(found, small_graph, int(2e9), None)
-    assert warning.startswith("warning: the memory will not suffice.")
+    (line,) = describe(found, small_graph, int(4e9), 100)
+    assert "about 3.0 GB of memory (4.0 GB available) and 0.5 s per epoch, 50 s for 100" in line
+    line, warning = describe(found, small_graph, int(2e9), None)
+    assert warning.startswith("warning: ")
+    assert "--data.batch_size" in warning
     assert line.endswith("per epoch.")
-    assert len(described(found, small_graph, None, -1)) == 1
+    assert len(describe(found, small_graph, None, -1)) == 1
 
 
 def test_several_processes_divide_the_memory_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,11 +160,11 @@ def test_several_processes_divide_the_memory_of_a_machine(monkeypatch: pytest.Mo
 
 def test_an_estimate_knows_double_precision(small_graph: Graph) -> None:
     assert estimate_run(model_for(small_graph).double(), small_graph).epoch_seconds > 0
-    dense = small_graph._replace({"x": small_graph.x.to_dense()})
+    dense = dataclasses.replace(small_graph, x=small_graph.x.to_dense())
     assert estimate_run(model_for(small_graph).double(), dense).epoch_seconds > 0
 
 
-def test_free_memory_is_what_the_system_says() -> None:
+def test_free_memory_is_what_the_system_reports() -> None:
     found = available_memory()
     if not Path("/proc/meminfo").is_file():
         pytest.skip("this system has no /proc/meminfo")

@@ -7,11 +7,10 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from pamt_lightning.functional import normalize_adjacency, row_indices
-from pamt_lightning.functional.normalize import with_values
 from pamt_lightning.graph import Graph
 from pamt_lightning.training.stopping import BestStopping
 from pamt_lightning.training.tensorboard import TensorBoardMonitor, add_histogram, mask_weights
+from tests.matrices import normalized
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 
 
@@ -82,14 +81,14 @@ def test_a_histogram_is_that_of_numpy(tmp_path: Path) -> None:
 
 
 def test_weights_are_those_of_each_edge_once_and_of_a_large_graph_some(small_graph: Graph) -> None:
-    adj = normalize_adjacency(small_graph.adjacency)
-    share = torch.linspace(0.1, 1.0, len(adj.values()))
-    mask = with_values(adj, adj.values() * share)
-    above = row_indices(adj) < adj.col_indices()
+    adj = normalized(small_graph, torch.float32)
+    share = torch.linspace(0.1, 1.0, len(adj.values))
+    mask = adj.with_values(adj.values * share)
+    above = adj.row_index < adj.col
     found = mask_weights(mask, adj)
     assert len(found) == small_graph.num_edges
     torch.testing.assert_close(found, share[above])
     some = mask_weights(mask, adj, most=100)
     assert 60 < len(some) < 160
-    step = len(adj.values()) // 200
+    step = len(adj.values) // 200
     torch.testing.assert_close(some, share[::step][above[::step]])

@@ -1,0 +1,143 @@
+"""The batch: what a step receives, whole or in parts, in one process or in several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.errors import InputError
+from pamt_lightning.functional import trust_edges
+from pamt_lightning.graph import Graph
+from pamt_lightning.kernels.features import DenseFeatures, SparseFeatures
+from pamt_lightning.kernels.sharding import RowShare
+from pamt_lightning.nn import MLP
+from tests.matrices import normalized
+
+
+def with_features(graph: Graph, x: torch.Tensor) -> Graph:
+    return Graph(x, graph.adjacency, graph.y, graph.class_names).with_split(
+        graph.train_index,  # type: ignore[arg-type]
+        graph.val_index,  # type: ignore[arg-type]
+        graph.test_index,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def _no_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets one process be each of several, in tests that do not read the values of Â."""
+    monkeypatch.setattr(RowShare, "gather", lambda self, part: part.new_ones(self.num_rows))
+
+
+@pytest.fixture
+def dense_graph(small_graph: Graph) -> Graph:
+    x = torch.rand(300, 60, generator=torch.Generator().manual_seed(0))
+    return with_features(small_graph, x)
+
+
+def test_a_batch_holds_what_a_step_needs(small_graph: Graph) -> None:
+    batch = GraphBatch.from_graph(small_graph, torch.float64)
+    assert (batch.num_nodes, batch.dtype, batch.device.type) == (300, torch.float64, "cpu")
+    assert torch.equal(batch.adj_norm.to_dense(), normalized(small_graph).to_dense())
+    train = small_graph.train_index
+    assert train is not None
+    assert torch.equal(batch.train_index, train)
+    assert torch.equal(batch.train_y, small_graph.y[train])
+    weight = torch.eye(60, dtype=torch.float64)
+    torch.testing.assert_close(batch.x.linear(weight), small_graph.x.to_dense().double())
+    assert torch.equal(batch.train_x.linear(weight), batch.x.linear(weight)[train])
+    assert batch.train_x is batch.at(torch.arange(3)).train_x  # computed once
+
+
+def test_a_graph_without_a_split_has_no_training_or_validation_nodes(small_graph: Graph) -> None:
+    bare = Graph(small_graph.x, small_graph.adjacency, small_graph.y, small_graph.class_names)
+    batch = GraphBatch.from_graph(bare)
+    with pytest.raises(InputError, match="no training nodes"):
+        _ = batch.train_y
+    with pytest.raises(InputError, match="no validation nodes"):
+        _ = batch.val_index
+
+
+def test_attributes_are_dense_if_most_entries_are_stored(small_graph: Graph) -> None:
+    """By the density of the whole matrix; those that are read in parts stay sparse."""
+    full = with_features(small_graph, torch.ones(300, 60).to_sparse_csr())
+    assert isinstance(GraphBatch.from_graph(small_graph).x, SparseFeatures)
+    whole = GraphBatch.from_graph(full, torch.float64).x
+    assert isinstance(whole, DenseFeatures)
+    assert torch.equal(whole.matrix, torch.ones(300, 60, dtype=torch.float64))
+    assert isinstance(GraphBatch.from_graph(full, batch_size=50).x, SparseFeatures)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 77, 300, 1000])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_outputs_do_not_depend_on_the_parts(
+    small_graph: Graph, dense_graph: Graph, batch_size: int | None, kind: str
+) -> None:
+    graph = small_graph if kind == "sparse" else dense_graph
+    net = MLP(60, 8, 4).eval()
+    expected = net(graph.x)
+    torch.testing.assert_close(
+        GraphBatch.from_graph(graph, batch_size=batch_size).outputs(net), expected
+    )
+
+
+@pytest.mark.usefixtures("_no_gather")
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_processes_take_together_the_step_of_one(
+    small_graph: Graph, dense_graph: Graph, world_size: int, kind: str
+) -> None:
+    """Rows, labels and dropout of a batch of nodes are divided, and none is lost or changed."""
+    graph = small_graph if kind == "sparse" else dense_graph
+    nodes = torch.tensor([2, 3, 99, 100, 101, 150, 220, 299])
+    net, labels = MLP(60, 8, 4, dropout=0.5).train(), torch.rand(300, 4)
+    whole = GraphBatch.from_graph(graph, batch_size=50).at(nodes)
+    torch.manual_seed(0)
+    expected = net(whole.x)
+    assert torch.equal(whole.rows_of(labels), labels[nodes])
+    found, rows = [], []
+    for rank in range(world_size):
+        part = GraphBatch.from_graph(graph, batch_size=50, rank=rank, world_size=world_size)
+        step = part.at(nodes)
+        assert step.nodes is nodes
+        torch.manual_seed(0)
+        found.append(net(step.x))
+        rows.append(step.rows_of(labels))
+        assert torch.equal(part.rows_of(labels), labels[part.rows.local])
+        assert step.adj_norm is part.adj_norm
+    torch.testing.assert_close(torch.cat(found), expected)
+    assert torch.equal(torch.cat(rows), labels[nodes])
+
+
+def test_trust_is_that_of_the_graph_and_computed_once(small_graph: Graph) -> None:
+    batch = GraphBatch.from_graph(small_graph)
+    generator = torch.Generator().manual_seed(0)
+    expected = trust_edges(batch.adj_norm, small_graph.x, generator)
+    assert torch.equal(batch.trusted_adj.values, expected.values)
+    assert batch.at(torch.arange(3)).trusted_adj is batch.trusted_adj
+
+
+def test_a_batch_moves_to_a_device_with_its_attributes_whole_or_in_parts(
+    small_graph: Graph,
+) -> None:
+    """Where there is no GPU, a device without memory shows what goes there."""
+    batch = GraphBatch.from_graph(small_graph)
+    assert batch.to("cpu") is batch
+    there = batch.to(torch.device("meta"))
+    assert {there.device.type, there.x.device.type, there.graph.device.type} == {"meta"}
+    assert batch.at(torch.arange(3)).to("cpu").nodes is not None
+
+    parts = GraphBatch.from_graph(small_graph, batch_size=100)
+    moved = parts.to("meta")
+    assert (moved.device.type, moved.x.device.type) == ("meta", "cpu")
+    assert (moved.graph.x.device.type, moved.graph.y.device.type) == ("cpu", "meta")
+    seen: list[Any] = []
+
+    def network(x: Any) -> torch.Tensor:
+        seen.append((x.shape[0], x.device.type))
+        return torch.zeros(x.shape[0], 4, device=x.device)
+
+    assert moved.outputs(network).device.type == "meta"
+    assert seen == [(100, "meta")] * 3

@@ -1,0 +1,73 @@
+"""Batches of nodes: each node once per epoch, drawn anew, the same whenever an epoch is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.data.loaders import FullBatch, NodeBatches
+from pamt_lightning.graph import Graph
+
+
+class Nodes:
+    """A batch that hands out the nodes themselves."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, num_nodes: int) -> None:
+        self.num_nodes = num_nodes
+
+    def at(self, nodes: torch.Tensor) -> torch.Tensor:
+        return nodes
+
+
+def batches(num_nodes: int, size: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
+    nodes: Any = Nodes(num_nodes)
+    loader: Any = NodeBatches(nodes, size, lambda: seed, lambda: epoch)
+    found = [batch.tolist() for batch in loader]
+    assert len(loader) == len(found)
+    return found
+
+
+@pytest.mark.parametrize(("num_nodes", "size"), [(10, 3), (10, 5), (10, 1), (1000, 130), (7, 6)])
+def test_each_node_is_in_one_batch_of_an_epoch(num_nodes: int, size: int) -> None:
+    found = batches(num_nodes, size)
+    assert sorted(node for batch in found for node in batch) == list(range(num_nodes))
+    sizes = [len(batch) for batch in found]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == -(-num_nodes // size)
+    assert all(batch == sorted(batch) for batch in found)
+
+
+def test_epochs_and_seeds_have_batches_of_their_own_and_leave_numpys_state_alone() -> None:
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()
+    first = batches(100, 10)
+    assert batches(100, 10) == first
+    assert batches(100, 10, epoch=1) != first
+    assert batches(100, 10, seed=1) != first
+    after = np.random.get_state(legacy=False)["state"]["key"]
+    np.testing.assert_array_equal(before, after)
+
+
+def test_large_batches_are_read_in_stretches_and_still_mixed() -> None:
+    for batch in batches(64 * 4000, 64 * 100)[:3]:
+        nodes = np.array(batch)
+        stretches = 1 + np.count_nonzero(np.diff(nodes) != 1)
+        assert 50 < stretches <= 64 + 1
+        # If nodes came in order of ten classes, each class would be there.
+        assert len(np.unique(nodes // 25_600)) == 10
+
+
+def test_loaders_yield_the_data_itself(small_graph: Graph) -> None:
+    batch = GraphBatch.from_graph(small_graph)
+    assert list(FullBatch(batch)) == [batch]
+    assert len(FullBatch(batch)) == 1
+    (first, *_) = NodeBatches(batch, 100, lambda: 0, lambda: 0)
+    assert isinstance(first, GraphBatch)
+    assert first.nodes is not None
+    assert first.x.shape == (len(first.nodes), 60)
