@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome, Value, by_split
+from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome, by_split
+from pamt_lightning.studies.paper import paper_figure
 from pamt_lightning.studies.statistics import Comparison, Summary, compare_all, summarize
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Study, Sweep
 
 LEVEL = 0.05
 METRIC = "test_acc"
@@ -32,6 +33,7 @@ class Result:
         blank: Number of runs that finished without a finite accuracy.
         errors: The errors, and how often each occurred.
         other_version: Number of runs computed under another results version.
+        paper: The paper's mean and standard deviation in %, if it has them.
     """
 
     cell: Cell
@@ -44,7 +46,8 @@ class Result:
     failed: int
     blank: int
     errors: tuple[tuple[str, int], ...]
-    other_version: int = 0
+    other_version: int
+    paper: tuple[float, float] | None
 
     @property
     def gap(self) -> str:
@@ -81,11 +84,15 @@ class Analysis:
     on_test_nodes: bool = True
     further: tuple[Analysis, ...] = ()
 
-    def result(
-        self, dataset: str, method: str, option: str | None = None, value: Value = None
-    ) -> Result:
-        """The result of one cell."""
-        return self.results[Cell(dataset, method, option, value)]
+    @property
+    def metric(self) -> str:
+        """What was measured, in words."""
+        return "test accuracy" if self.on_test_nodes else "accuracy on held-out nodes"
+
+    def of(self, sweep: Sweep | None) -> list[Result]:
+        """The results of one sweep; of all cells in a study without sweeps."""
+        option = None if sweep is None else sweep.option
+        return [result for cell, result in self.results.items() if cell.option == option]
 
     def shows_best(self, result: Result) -> bool:
         """Whether a result is set in bold.
@@ -116,19 +123,19 @@ def analyse(study: Study, outcomes: Sequence[Outcome]) -> Analysis:
     runs: dict[Cell, list[Outcome]] = {cell: [] for cell in study.cells()}
     for outcome in outcomes:
         runs[outcome.cell].append(outcome)
-    figures = {cell: finite_by_split(found, cell, METRIC) for cell, found in runs.items()}
-    results = {cell: _result(study, cell, found, figures[cell]) for cell, found in runs.items()}
     on_test_nodes = all(outcome.tested_on == TEST_NODES for outcome in outcomes)
+    figures = {cell: finite_by_split(found, cell, METRIC) for cell, found in runs.items()}
+    results = {
+        cell: _result(study, cell, found, summarize(figures[cell].values()), on_test_nodes)
+        for cell, found in runs.items()
+    }
     analysis = Analysis(study, results, on_test_nodes)
-    others = [
-        replace(study, reference=method, further_references=())
+    further = tuple(
+        _compared(analysis, replace(study, reference=method, further_references=()), figures)
         for method in study.further_references
         if method in study.methods
-    ]
-    return replace(
-        _compared(analysis, study, figures),
-        further=tuple(_compared(analysis, other, figures) for other in others),
     )
+    return replace(_compared(analysis, study, figures), further=further)
 
 
 def finite_by_split(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[str, float]:
@@ -141,7 +148,7 @@ def _has(run: Outcome, metric: str = METRIC) -> bool:
 
 
 def _result(
-    study: Study, cell: Cell, runs: Sequence[Outcome], figures: Mapping[str, float]
+    study: Study, cell: Cell, runs: Sequence[Outcome], summary: Summary, on_test_nodes: bool
 ) -> Result:
     """The result of a cell, not yet compared."""
     # A run that failed and was then repeated is not missing.
@@ -152,7 +159,7 @@ def _result(
     return Result(
         cell=cell,
         runs=tuple(runs),
-        summary=summarize(figures.values()),
+        summary=summary,
         comparison=None,
         splits_asked=len(study.splits),
         runs_asked=len(study.splits) * len(study.inits),
@@ -161,6 +168,8 @@ def _result(
         blank=len(blank),
         errors=tuple(Counter(error for error in failed.values() if error).most_common()),
         other_version=sum(run.other_version for run in runs if _has(run)),
+        # The paper's table is not about swept options.
+        paper=paper_figure(*cell[:2]) if on_test_nodes and cell.option is None else None,
     )
 
 

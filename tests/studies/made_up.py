@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pamt_lightning.studies.outcome import Cell, Outcome
-from pamt_lightning.studies.report.tables import Entry, Table
 from pamt_lightning.studies.study import Study, Sweep
 
 SPLITS = tuple(f"test{number}" for number in range(8))
@@ -55,14 +54,3 @@ def without(runs: list[Outcome], dataset: str, method: str) -> list[Outcome]:
 def failed(run: Outcome, error: str) -> Outcome:
     """The same run as a failed one."""
     return Outcome(run.run_id, run.cell, run.split_seed, run.init_seed, {}, error)
-
-
-def field(table: Table, row: str, column: str) -> Entry:
-    """One field of a table."""
-    return dict(table.rows)[row][table.header.index(column) - 1]
-
-
-def text(table: Table, row: str, column: str) -> str:
-    """The whole text of one field of a table."""
-    entry = field(table, row, column)
-    return " ".join((*entry.lines, entry.note)).strip()

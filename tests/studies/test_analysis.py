@@ -70,7 +70,7 @@ def test_initialisations_of_a_split_count_as_one() -> None:
         replace(run, metrics={"test_acc": run.metrics["test_acc"] + 0.02 * run.init_seed})
         for run in outcomes(study)
     ]
-    result = analyse(study, runs).result("cora_ml", "PAMT")
+    result = analyse(study, runs).results[Cell("cora_ml", "PAMT")]
     assert (result.summary.count, result.finished) == (8, 16)
     assert result.summary.mean == pytest.approx(0.845)  # 0.80 … 0.87, and 0.02 more
     assert analyse(study, runs[1:]).results[GCN].gap == "15 of 16 runs"
@@ -140,7 +140,7 @@ def test_each_sweep_of_a_data_set_is_a_family_of_its_own() -> None:
     study = replace(SWEEP, sweeps=(*SWEEP.sweeps, Sweep("model.alpha", (0.1,), "α")))
     analysis = analyse(study, outcomes(study))
     for option, value, size in (("data.structure_noise", 0.3, 4), ("model.alpha", 0.1, 2)):
-        found = analysis.result("cora_ml", "GCN", option, value).comparison
+        found = analysis.results[Cell("cora_ml", "GCN", option, value)].comparison
         assert found is not None
         assert found.p_adjusted == pytest.approx(size * 2 / 2**8)
 
@@ -168,7 +168,7 @@ def test_further_references_share_the_summaries_and_have_comparisons_of_their_ow
     assert other == replace(alone, study=other.study)
     for cell, result in analysis.results.items():
         assert other.results[cell].summary is result.summary
-    found = other.result("cora_ml", "PAMT").comparison
+    found = other.results[Cell("cora_ml", "PAMT")].comparison
     assert found is not None
     assert found.verdict == "worse"
 

@@ -21,23 +21,13 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.analysis import Analysis, Result
 from pamt_lightning.studies.outcome import Cell, Value
-from pamt_lightning.studies.paper import paper_figure
-from pamt_lightning.studies.report.tables import (
-    VERDICTS,
-    difference_label,
-    metric_label,
-    signed,
-    sweep_name,
-    value_text,
-)
+from pamt_lightning.studies.report.tables import VERDICTS, signed, value_text
 from pamt_lightning.studies.study import Study, Sweep
 
 # Colours of Okabe and Ito, which can be told apart with colour blindness.
-EMPHASIS, BLUE, GREEN = "#d55e00", "#0072b2", "#009e73"
-GREY, INK = "#707070", "#222222"
+EMPHASIS, BLUE, GREEN, GREY = "#d55e00", "#0072b2", "#009e73", "#707070"
 
 _STYLE: Any = {  # newer versions of matplotlib have a type of their own for the keys
-    "font.family": "sans-serif",
     # The widest first: what replaces it on other machines is narrower, so nothing overlaps.
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial", "sans-serif"],
     "font.size": 7.5,
@@ -45,31 +35,40 @@ _STYLE: Any = {  # newer versions of matplotlib have a type of their own for the
     "axes.titleweight": "bold",
     "axes.labelsize": 8,
     "axes.linewidth": 0.6,
-    "axes.edgecolor": "#4d4d4d",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "grid.color": "#e3e3e3",
     "grid.linewidth": 0.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
+    "lines.markeredgewidth": 0.8,
     "legend.frameon": False,
-    "legend.fontsize": 7.5,
     "text.parse_math": False,  # else text between two dollar signs is a formula
     "svg.fonttype": "none",  # text stays text: it can be searched, read aloud and copied
     "svg.hashsalt": "pamt",  # the same figure gives the same bytes
 }
 _WIDTH = 7.2  # inches: both columns of a page
-_ROW = 0.185  # inches
 _LABEL_GAP = 0.125  # inches between the labels of two lines
-_MOST_COLUMNS = 4
 _LONGEST_NAME = 22
+_SMALL = 6.5  # font size inside a panel
 
-_VERDICT_MARKS = {  # colour, marker, filled
-    "better": (GREEN, "^", True),
-    "worse": (BLUE, "v", True),
-    "tie": (GREY, "o", False),
-    "too few": (GREY, "s", False),
+# What a line or mark looks like, as options of matplotlib.
+Look = Mapping[str, Any]
+
+
+def _filled(colour: str, marker: str, size: float = 4.2) -> Look:
+    return {"color": colour, "marker": marker, "mfc": colour, "ms": size, "lw": 1.2}
+
+
+def _hollow(look: Look) -> Look:
+    return {**look, "mfc": "white"}
+
+
+_PAPER = {**_hollow(_filled(GREY, "D")), "lw": 0}  # without an interval
+_VERDICTS = {
+    "better": _filled(GREEN, "^"),
+    "worse": _filled(BLUE, "v"),
+    "tie": _hollow(_filled(GREY, "o")),
+    "too few": _hollow(_filled(GREY, "s")),
 }
 # Okabe and Ito without yellow, which is too light on white, and without that of the reference.
 _COLOURS = (BLUE, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
@@ -79,11 +78,19 @@ _MARKERS = "s^Dv<>Phdp*X8H"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its file name (without ending) and its caption."""
+    """A figure.
+
+    Attributes:
+        name: Its file name, without ending.
+        figure: What was drawn.
+        sweep: The swept option that it is about, if any.
+        differences: Whether it shows differences from the reference, not means.
+    """
 
     name: str
-    caption: str
     figure: Any
+    sweep: Sweep | None = None
+    differences: bool = False
 
     @cached_property
     def svg(self) -> str:
@@ -103,15 +110,6 @@ class Span(NamedTuple):
     high: float
 
 
-class _Look(NamedTuple):
-    colour: str
-    dash: Any
-    marker: str
-    width: float
-    size: float
-    is_reference: bool
-
-
 def draw(analysis: Analysis) -> list[Drawing]:
     """All figures of a study.
 
@@ -126,27 +124,19 @@ def draw(analysis: Analysis) -> list[Drawing]:
     study, found = analysis.study, []
     with _style():
         for sweep in study.sweeps or (None,):
-            results = [
-                result
-                for cell, result in analysis.results.items()
-                if sweep is None or cell.option == sweep.option
-            ]
+            results = analysis.of(sweep)
             ending = "" if sweep is None else "-" + re.sub(r"\W+", "-", sweep.option)
             if any(result.summary.count for result in results):
-                caption = _caption(metric_label(analysis), sweep, results)
                 figure = dots(analysis) if sweep is None else lines(analysis, sweep)
-                found.append(Drawing(f"sweep{ending}" if sweep else "results", caption, figure))
+                found.append(Drawing(f"sweep{ending}" if sweep else "results", figure, sweep))
             # The reference may be compared with its configured value; that is no line here.
-            compared = [
-                result.comparison
+            if any(
+                result.comparison.count > 1
                 for result in results
                 if result.comparison and result.cell.method != study.reference
-            ]
-            if any(comparison.count > 1 for comparison in compared):
-                label = difference_label(analysis)
-                caption = _caption(label[:1].upper() + label[1:], sweep, results, differences=True)
+            ):
                 figure = forest(analysis) if sweep is None else lines(analysis, sweep, True)
-                found.append(Drawing(f"differences{ending}", caption, figure))
+                found.append(Drawing(f"differences{ending}", figure, sweep, differences=True))
     return found
 
 
@@ -160,38 +150,16 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _caption(
-    label: str, sweep: Sweep | None, results: Sequence[Result], *, differences: bool = False
-) -> str:
-    parts = [f"{label}: means with 95 % bootstrap intervals."]
-    if sweep is None:
-        parts.append("An arrow at the edge marks a value outside the axis, printed beside it.")
-    else:
-        by = ", by" if differences else " by"
-        parts = [f"{label}{by} {sweep_name(sweep)}: means with 95 % bootstrap intervals."]
-        if differences:
-            parts.append("Filled markers: a difference was shown; hollow markers: none was.")
-    counts = {result.summary.count for result in results} - {0}
-    if len(counts) > 1:
-        parts.append(
-            f"Not all splits were run everywhere: means are over {min(counts)} to {max(counts)} "
-            "splits."
-        )
-    return " ".join(parts)
-
-
-def _mean(result: Result) -> Span:
-    return _span(result.summary.mean, result.summary.low, result.summary.high)
-
-
-def _difference(result: Result) -> Span:
+def _span(result: Result, differences: bool) -> Span:
     found = result.comparison
-    return _span(found.difference, found.low, found.high) if found else Span(*[math.nan] * 3)
-
-
-def _span(mean: float, low: float, high: float) -> Span:
+    if not differences:
+        mean, *ends = result.summary.mean, result.summary.low, result.summary.high
+    elif found is not None:
+        mean, *ends = found.difference, found.low, found.high
+    else:
+        return Span(math.nan, math.nan, math.nan)
     # A mean of one split has no interval: its two ends are the mean.
-    low, high = (mean if math.isnan(end) else end for end in (low, high))
+    low, high = (mean if math.isnan(end) else end for end in ends)
     return Span(100 * mean, 100 * low, 100 * high)
 
 
@@ -220,34 +188,30 @@ def _short(name: str) -> str:
 def dots(analysis: Analysis) -> Any:
     """Methods as rows: mean with interval, and the paper's mean as a hollow diamond."""
     study = analysis.study
-    figure, panels = _rows(study.datasets, study.methods, metric_label(analysis))
-    any_paper = False
+    figure, panels = _rows(study, study.methods, f"{analysis.metric.capitalize()} in %")
+    keys: dict[str, Look] = {"mean and 95 % interval": _filled(BLUE, "o")}
     for dataset, axes in zip(study.datasets, panels, strict=True):
-        results = [analysis.result(dataset, method) for method in study.methods]
-        papers = [
-            (found or (math.nan,))[0] if analysis.on_test_nodes else math.nan
-            for found in (paper_figure(dataset, method) for method in study.methods)
-        ]
-        any_paper |= not all(map(math.isnan, papers))
-        _limit(axes, [*map(_mean, results), *(Span(paper, paper, paper) for paper in papers)])
-        for row, (result, paper) in enumerate(zip(results, papers, strict=True)):
-            span, is_reference = _mean(result), result.cell.method == study.reference
-            colour, text = EMPHASIS if is_reference else BLUE, f"{span.mean:.1f}"
-            if _side(axes, span.mean) and _side(axes, span.mean) == _side(axes, paper):
-                text += f", paper {paper:.1f}"  # two arrows would overlap
+        results = [analysis.results[Cell(dataset, method)] for method in study.methods]
+        spans = [_span(result, differences=False) for result in results]
+        papers = [Span(*[result.paper[0] if result.paper else math.nan] * 3) for result in results]
+        _limit(axes, [*spans, *papers])
+        for row, (result, span, paper) in enumerate(zip(results, spans, papers, strict=True)):
+            look, text = _filled(BLUE, "o"), f"{span.mean:.1f}"
+            if result.cell.method == study.reference:
+                look = keys[study.reference] = _filled(EMPHASIS, "o")
+                axes.axvline(span.mean, color=EMPHASIS, lw=0.6, ls=(0, (2, 2)), zorder=1)
+            if _side(axes, span.mean) and _side(axes, span.mean) == _side(axes, paper.mean):
+                text += f", paper {paper.mean:.1f}"  # two arrows would overlap
             else:
-                _mark(axes, row, Span(paper, paper, paper), GREY, "D", False, f"{paper:.1f}")
-            _mark(axes, row, span, colour, "o", True, text)
-            if is_reference and not math.isnan(span.mean):
-                axes.axvline(span.mean, color=colour, lw=0.6, ls=(0, (2, 2)), zorder=1)
+                _mark(axes, row, paper, _PAPER, f"{paper.mean:.1f}")
+            _mark(axes, row, span, look, text)
             if not result.summary.count:
-                _write(axes, row, result.gap, avoid=paper)
-    keys = [_key("o", BLUE, True, "mean and 95 % interval")]
+                _write(axes, row, result.gap, avoid=paper.mean)
     if study.reference in study.methods:
         panels[0].get_yticklabels()[study.methods.index(study.reference)].set_weight("bold")
-        keys.append(_key("o", EMPHASIS, True, study.reference))
-    keys += [_key("D", GREY, False, "the paper's mean, on its own splits")] if any_paper else []
-    figure.legend(handles=keys, loc="outside upper center", ncols=len(keys))
+    if any(result.paper for result in analysis.results.values()):
+        keys["the paper's mean, on its own splits"] = _PAPER
+    _legend(figure, keys)
     return figure
 
 
@@ -255,33 +219,27 @@ def forest(analysis: Analysis) -> Any:
     """Methods as rows: their difference from the reference; colour and marker are the verdict."""
     study = analysis.study
     methods = [method for method in study.methods if method != study.reference]
-    label = f"Difference from {study.reference} in points"
-    figure, panels = _rows(study.datasets, methods, label)
-    verdicts = set()
+    figure, panels = _rows(study, methods, f"Difference from {study.reference} in points")
+    shown = set()
     for dataset, axes in zip(study.datasets, panels, strict=True):
-        results = [analysis.result(dataset, method) for method in methods]
-        _limit(axes, [*map(_difference, results), Span(0, 0, 0)])
+        results = [analysis.results[Cell(dataset, method)] for method in methods]
+        spans = [_span(result, differences=True) for result in results]
+        _limit(axes, [*spans, Span(0, 0, 0)])
         axes.axvline(0, color=EMPHASIS, lw=1, zorder=1)
-        for row, result in enumerate(results):
+        for row, (result, span) in enumerate(zip(results, spans, strict=True)):
             verdict = result.comparison.verdict if result.comparison else "unknown"
             if verdict == "unknown":
                 _write(axes, row, result.gap or VERDICTS[verdict])
-                continue
-            verdicts.add(verdict)
-            span = _difference(result)
-            _mark(axes, row, span, *_VERDICT_MARKS[verdict], signed(span.mean, 1))
-    keys = [
-        _key(marker, colour, filled, VERDICTS[verdict])
-        for verdict, (colour, marker, filled) in _VERDICT_MARKS.items()
-        if verdict in verdicts
-    ]
-    figure.legend(handles=keys, loc="outside upper center", ncols=len(keys))
+            else:
+                shown.add(verdict)
+                _mark(axes, row, span, _VERDICTS[verdict], signed(span.mean, 1))
+    _legend(figure, {VERDICTS[name]: look for name, look in _VERDICTS.items() if name in shown})
     return figure
 
 
-def _rows(datasets: Sequence[str], methods: Sequence[str], label: str) -> tuple[Any, Any]:
-    columns = min(len(datasets), _MOST_COLUMNS)
-    figure, panels = _grid(datasets, columns, _ROW * len(methods) + 1.0, sharey=True)
+def _rows(study: Study, methods: Sequence[str], label: str) -> tuple[Any, Any]:
+    columns = min(len(study.datasets), 4)
+    figure, panels = _grid(study.datasets, columns, 0.185 * len(methods) + 1.0, sharey=True)
     panels[0].set_yticks(range(len(methods)), [_short(method) for method in methods])
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     for axes in panels:
@@ -292,12 +250,18 @@ def _rows(datasets: Sequence[str], methods: Sequence[str], label: str) -> tuple[
     return figure, panels
 
 
+def _legend(figure: Any, keys: Mapping[str, Look]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=label, **look) for label, look in keys.items()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(keys))
+
+
 def _limit(axes: Any, spans: Sequence[Span]) -> None:
     """Set limits that leave out outliers, so that the others can be told apart."""
     known = [span for span in spans if not math.isnan(span.mean)]
     if not known:
-        axes.set_xlim(0, 1)
-        axes.set_xticks([])
+        axes.set(xlim=(0, 1), xticks=[])
         return
     lower, upper = np.quantile([span.mean for span in known], [0.25, 0.75])
     reach = max(1.5 * (upper - lower), 1.0)
@@ -312,26 +276,24 @@ def _limit(axes: Any, spans: Sequence[Span]) -> None:
     axes.locator_params(axis="x", nbins=5, steps=[1, 2, 5, 10])
 
 
-def _mark(
-    axes: Any, row: int, span: Span, colour: str, marker: str, filled: bool, text: str
-) -> None:
+def _mark(axes: Any, row: int, span: Span, look: Look, text: str) -> None:
     """Draw a mean with its interval, or an arrow with its text if it is outside the panel."""
     if math.isnan(span.mean):
         return
-    face = colour if filled else "white"
-    style = {"color": colour, "mfc": face, "mew": 0.8, "ms": 4.2, "zorder": 4 if filled else 3}
+    front = 3 if look["mfc"] == "white" else 4
     side = _side(axes, span.mean)
     if not side:
         if span.low < span.high:  # the paper's means have no interval
-            axes.plot([span.low, span.high], [row, row], color=colour, lw=1.2, zorder=2)
-        axes.plot(span.mean, row, marker, **style)
+            axes.plot([span.low, span.high], [row, row], color=look["color"], lw=1.2, zorder=2)
+        axes.plot(span.mean, row, **look, zorder=front)
         return
     left, right = axes.get_xlim()
     edge, align = (left, "left") if side < 0 else (right, "right")
     step = -side * (right - left)
-    axes.plot(edge + 0.03 * step, row, "<" if side < 0 else ">", **style)
-    place = {"ha": align, "va": "center_baseline", "fontsize": 6.5}
-    axes.text(edge + 0.08 * step, row, text, color=colour, **place)
+    arrow = {**look, "marker": "<" if side < 0 else ">"}
+    axes.plot(edge + 0.03 * step, row, **arrow, zorder=front)
+    place = {"ha": align, "va": "center_baseline", "fontsize": _SMALL}
+    axes.text(edge + 0.08 * step, row, text, color=look["color"], **place)
 
 
 def _side(axes: Any, x: float) -> int:
@@ -344,16 +306,8 @@ def _write(axes: Any, row: int, text: str, avoid: float = math.nan) -> None:
     """Write what is missing into a row, beside the mark at ``avoid``."""
     left, right = axes.get_xlim()
     share = 0.5 if math.isnan(avoid) else 0.25 if avoid > (left + right) / 2 else 0.75
-    place = {"ha": "center", "va": "center_baseline", "fontsize": 6.5, "style": "italic"}
+    place = {"ha": "center", "va": "center_baseline", "fontsize": _SMALL, "style": "italic"}
     axes.text(left + share * (right - left), row, text, color=GREY, **place)
-
-
-def _key(marker: str, colour: str, filled: bool, label: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    style: Any = {"mfc": colour if filled else "white", "mew": 0.8, "ms": 4.2}
-    width = 0 if marker == "D" else 1.2  # the paper's means have no interval
-    return Line2D([], [], color=colour, marker=marker, lw=width, label=label, **style)
 
 
 # Lines of a sweep
@@ -362,52 +316,50 @@ def _key(marker: str, colour: str, filled: bool, label: str) -> Any:
 def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
     """The mean of each method against the swept value, or its difference from the reference."""
     study = analysis.study
+    looks = _looks(study)
     methods = [method for method in study.methods if not differences or method != study.reference]
     columns = min(len(study.datasets), 3) if len(study.datasets) != 4 else 2
     height = min(max(2.2, _LABEL_GAP * len(methods) + 1.3), 4.5)
     figure, panels = _grid(study.datasets, columns, height)
-    looks = _looks(study)
     positions, numeric = _positions(sweep.values)
-    label = f"Difference from {study.reference}\nin points" if differences else None
     ends: list[dict[str, tuple[float, float]]] = []  # of the lines of each panel, by method
-    for number, (dataset, axes) in enumerate(zip(study.datasets, panels, strict=True)):
+    for dataset, axes in zip(study.datasets, panels, strict=True):
         drawn = {}
         for method in methods:
-            results = [
-                analysis.results[Cell(dataset, method, sweep.option, value)]
-                for value in sweep.values
-            ]
-            end = _line(axes, positions, results, looks[method], differences, len(methods) > 6)
-            if end is not None:
+            cells = [Cell(dataset, method, sweep.option, value) for value in sweep.values]
+            results = [analysis.results[cell] for cell in cells]
+            if end := _line(axes, positions, results, looks[method], differences):
                 drawn[method] = end
+        ends.append(drawn)
         if not drawn:
             axes.set(xticks=[], yticks=[])
             place = {"transform": axes.transAxes, "ha": "center", "va": "center"}
             axes.text(0.5, 0.5, "not run", color=GREY, style="italic", **place)
-            ends.append({})
             continue
         axes.grid(True)
+        axes.set_xlabel(sweep.symbol or sweep.option)
         if differences:  # the reference is the line of zeros
             axes.axhline(0, color=EMPHASIS, lw=2, zorder=2)
-            drawn = {study.reference: (max(positions), 0.0), **drawn}
-        ends.append(drawn)
-        axes.set_xlabel(sweep.symbol or sweep.option)
+            drawn[study.reference] = (max(positions), 0.0)
         shown = slice(None, None, math.ceil(len(positions) / 8))
         if not numeric or len(positions) <= 8:
             axes.set_xticks(positions[shown], [value_text(v) for v in sweep.values[shown]])
-        if number % columns == 0:
-            axes.set_ylabel(label or metric_label(analysis))
+    difference = f"Difference from {study.reference}\nin points"
+    for axes, drawn in zip(panels[::columns], ends[::columns], strict=True):
+        if drawn:
+            label = difference if differences else f"{analysis.metric.capitalize()} in %"
+            axes.set_ylabel(label)
     _label(figure, panels, ends, looks, 0.075 / (_WIDTH / columns - 1.1))
     return figure
 
 
-def _looks(study: Study) -> dict[str, _Look]:
-    looks = {study.reference: _Look(EMPHASIS, "-", "o", 2.0, 4.5, True)}
+def _looks(study: Study) -> dict[str, Look]:
+    looks: dict[str, Look] = {study.reference: {**_filled(EMPHASIS, "o", 4.5), "ls": "-", "lw": 2}}
     others = [method for method in study.methods if method != study.reference]
     for number, method in enumerate(others):
-        colour = _COLOURS[number % len(_COLOURS)]
+        look = _filled(_COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)], 3.6)
         dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        looks[method] = _Look(colour, dash, _MARKERS[number % len(_MARKERS)], 1.0, 3.6, False)
+        looks[method] = {**look, "ls": dash, "lw": 1}
     return looks
 
 
@@ -423,43 +375,35 @@ def _line(
     axes: Any,
     positions: Sequence[float],
     results: Sequence[Result],
-    look: _Look,
+    look: Look,
     differences: bool,
-    faint: bool,
 ) -> tuple[float, float] | None:
     """Draw the line of one method; returns its right end, or none if there is nothing to draw."""
-    spans = [_difference(result) if differences else _mean(result) for result in results]
+    spans = [_span(result, differences) for result in results]
     verdicts = [result.comparison.verdict if result.comparison else "" for result in results]
-    filled = [not differences or verdict in ("better", "worse") for verdict in verdicts]
-    knots = [
-        knot
-        for knot in sorted(zip(positions, spans, filled, strict=True))
-        if not math.isnan(knot[1].mean)
-    ]
+    knots = sorted(
+        (place, span, not differences or verdict in ("better", "worse"))
+        for place, span, verdict in zip(positions, spans, verdicts, strict=True)
+        if not math.isnan(span.mean)
+    )
     if not knots:
         return None
     x, found, _ = zip(*knots, strict=True)
-    means = [span.mean for span in found]
-    front = 5 if look.is_reference else 3
-    alpha = 0.25 if look.is_reference else 0.1 if faint else 0.18
-    band = [span.low for span in found], [span.high for span in found]
-    axes.fill_between(x, *band, color=look.colour, lw=0, alpha=alpha, zorder=1.5)
-    axes.plot(x, means, color=look.colour, ls=look.dash, lw=look.width, zorder=front)
-    for place, span, is_filled in knots:
-        _marker(axes, place, span.mean, look, is_filled, zorder=front + 0.5)
+    means, low, high = zip(*found, strict=True)
+    front = 5 if look["color"] == EMPHASIS else 3
+    axes.fill_between(x, low, high, color=look["color"], lw=0, alpha=0.15, zorder=1.5)
+    axes.plot(x, means, **{**look, "marker": "None"}, zorder=front)
+    for place, span, is_shown in knots:
+        mark = look if is_shown else _hollow(look)
+        axes.plot(place, span.mean, **mark, zorder=front + 0.5)
     return x[-1], means[-1]
-
-
-def _marker(axes: Any, x: float, y: float, look: _Look, filled: bool, **options: Any) -> None:
-    style = {"mfc": look.colour if filled else "white", "ms": look.size, "mew": 0.7}
-    axes.plot(x, y, look.marker, color=look.colour, **style, **options)
 
 
 def _label(
     figure: Any,
     panels: Sequence[Any],
     ends: Sequence[Mapping[str, tuple[float, float]]],
-    looks: Mapping[str, _Look],
+    looks: Mapping[str, Look],
     step: float,
 ) -> None:
     """Name each line at its right end; names that would overlap are moved apart.
@@ -468,12 +412,10 @@ def _label(
     """
     texts = []
     for axes, drawn in zip(panels, ends, strict=True):
-        style = {"transform": axes.transAxes, "va": "center", "fontsize": 6.5, "color": INK}
-        named = []
-        for method in drawn:
-            weight = "bold" if looks[method].is_reference else "normal"
-            named.append(axes.text(1 + 3.4 * step, 0.5, _short(method), weight=weight, **style))
-        texts.append(named)
+        style = {"transform": axes.transAxes, "va": "center", "fontsize": _SMALL}
+        texts.append([axes.text(1 + 3.4 * step, 0.5, _short(name), **style) for name in drawn])
+        for name, text in zip(drawn, texts[-1], strict=True):
+            text.set_weight("bold" if looks[name]["color"] == EMPHASIS else "normal")
     # The layout first makes room for the names; the heights of the panels are known after it.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -482,14 +424,13 @@ def _label(
         to_share = axes.transData + axes.transAxes.inverted()
         starts = [to_share.transform(end) for end in drawn.values()]
         places = spread([float(start[1]) for start in starts], _LABEL_GAP / height)
-        for method, start, place, text in zip(drawn, starts, places, named, strict=True):
-            look = looks[method]
+        for name, start, place, text in zip(drawn, starts, places, named, strict=True):
             text.set_y(place)
-            style = {"transform": axes.transAxes, "clip_on": False}
-            axes.plot([start[0], 1 + step], [start[1], place], color=look.colour, lw=0.4, **style)
-            sample = {"color": look.colour, "ls": look.dash, "lw": look.width, **style}
-            axes.plot([1 + step, 1 + 3 * step], [place, place], **sample)
-            _marker(axes, 1 + 2 * step, place, look, True, **style)
+            look, style = looks[name], {"transform": axes.transAxes, "clip_on": False}
+            leader = [start[0], 1 + step], [start[1], place]
+            axes.plot(*leader, color=look["color"], lw=0.4, **style)
+            sample = [1 + step, 1 + 2 * step, 1 + 3 * step], [place] * 3
+            axes.plot(*sample, **look, markevery=[1], **style)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:

@@ -7,7 +7,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +18,12 @@ from markupsafe import Markup, escape
 
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import plots_available
-from pamt_lightning.studies.analysis import METRIC, Analysis, Result, analyse
+from pamt_lightning.studies.analysis import LEVEL, METRIC, Analysis, analyse
 from pamt_lightning.studies.outcome import Cell, Outcome
-from pamt_lightning.studies.paper import paper_figure
+from pamt_lightning.studies.paper import SOURCE
+from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.figures import Drawing, draw
-from pamt_lightning.studies.report.tables import (
-    Entry,
-    Section,
-    counted,
-    overview,
-    sections,
-    value_text,
-)
+from pamt_lightning.studies.report.tables import value_text
 from pamt_lightning.studies.study import Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
@@ -40,10 +33,14 @@ _FIGURE = re.compile(r"(results|differences|(sweep|differences)-.*)\.(svg|png)")
 # What Markdown reads as markup. Not so `PAMT_0`, `[84.50, 85.69]` and `< 0.001`.
 _MARKUP = re.compile(r"[\\|*`~]|<(?!\s)|&(?=#?\w+;)|\](?=[(\[])|(?<!\w)_|_(?!\w)")
 
-_TABLE_COLUMNS = (
-    *("dataset", "method", "option", "value", "metric", "missing"),
-    *("splits_asked", "runs_asked", "runs_finished", "runs_failed"),
+# Columns of the CSV files.
+_CELL = ("dataset", "method", "option", "value")
+_RUN = ("split_seed", "init_seed", "status", "error", "version")
+_RESULT = (
+    *("metric", "missing", "splits_asked", "runs_asked", "runs_finished", "runs_failed"),
     *("splits", "mean", "std", "low", "high", "paper_mean", "paper_std"),
+)
+_COMPARED = (
     *("reference", "common_splits", "difference", "difference_low", "difference_high"),
     *("p_value", "p_adjusted", "effect", "verdict"),
 )
@@ -83,17 +80,19 @@ def write_reports(
         environment: Versions and facts about the machine.
     """
     analysis = analyse(study, outcomes)
-    figures = draw(analysis) if plots_available() else []
+    drawings = draw(analysis) if plots_available() else []
     if plots_available():
-        _remove_old_figures(folder, {f"{figure.name}.svg" for figure in figures})
-    found = sections(analysis)
-    text = markdown_text(study, found, figures)
+        kept = {f"{drawing.name}.svg" for drawing in drawings}
+        for file in list(folder.glob("*.*")):
+            if _FIGURE.fullmatch(file.name) and file.name not in kept:
+                file.unlink()
+    text = markdown_text(analysis, drawings)
     contents = {
-        **{f"{figure.name}.svg": figure.svg for figure in figures},
+        **{f"{drawing.name}.svg": drawing.svg for drawing in drawings},
         RESULTS: text,
         RUNS_CSV: runs_csv(outcomes),
         TABLE_CSV: table_csv(analysis),
-        PAGE: html_text(analysis, found, figures, configurations, environment),
+        PAGE: html_text(analysis, drawings, configurations, environment),
     }
     for name, content in contents.items():
         _write(folder / name, content)
@@ -118,29 +117,24 @@ def write_summary(
         environment: Versions and facts about the machine, of all runs.
     """
     place = os.path.relpath(runs.parent, path.parent).replace(os.sep, "/")
-    counts, studies, others = {}, [], set()
+    counts, texts, others = {}, [], set()
     for study, outcomes, asked, text in finished:
         done = {outcome.run_id for outcome in outcomes if outcome.error is None}
         others |= {outcome.run_id for outcome in outcomes if outcome.other_version}
         counts[study.name] = (len(done), asked)
         body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{place}/{study.name}/\g<2>", text)
-        studies.append((study.name, re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)))
-    content = (
-        _templates()
-        .get_template("summary.md.jinja")
-        .render(
-            command=command,
-            runs=runs.name,
-            place=place,
-            is_complete=all(done == asked for done, asked in counts.values()),
-            counts=", ".join(
-                f"{name} {done:,} of {asked:,}" for name, (done, asked) in counts.items()
-            ),
-            other_version=counted(len(others), "run") if others else "",
-            environment=", ".join(f"{name} {value}" for name, value in environment.items()),
-            studies=studies,
-            files=(TABLE_CSV, RUNS_CSV, PAGE),
-        )
+        texts.append((study.name, re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)))
+    template = _templates().get_template("summary.md.jinja")
+    content = template.render(
+        command=command,
+        runs=runs.name,
+        place=place,
+        counts=counts,
+        is_complete=all(done == asked for done, asked in counts.values()),
+        other_version=len(others),
+        environment=environment,
+        texts=texts,
+        files=(TABLE_CSV, RUNS_CSV, PAGE),
     )
     _write(path, content.rstrip("\n") + "\n")
 
@@ -149,41 +143,38 @@ def _write(path: Path, content: str) -> None:
     write_whole(path, lambda file: file.write(content))
 
 
-def _remove_old_figures(folder: Path, kept: set[str]) -> None:
-    for file in list(folder.glob("*.*")):
-        if _FIGURE.fullmatch(file.name) and file.name not in kept:
-            file.unlink()
-
-
 # Markdown and HTML
 
 
-def markdown_text(study: Study, found: Sequence[Section], figures: Sequence[Drawing] = ()) -> str:
+def markdown_text(analysis: Analysis, drawings: Sequence[Drawing] = ()) -> str:
     """All tables of a study as Markdown, with its title, description and figures."""
-    template = _templates().get_template("results.md.jinja")
-    return template.render(study=study, figures=figures, sections=found).rstrip("\n") + "\n"
+    text = _templates().get_template("results.md.jinja").render(_context(analysis, drawings))
+    return text.rstrip("\n") + "\n"
 
 
 def html_text(
     analysis: Analysis,
-    found: Sequence[Section],
-    figures: Sequence[Drawing],
+    drawings: Sequence[Drawing],
     configurations: Mapping[str, Any],
     environment: Mapping[str, Any],
 ) -> str:
     """All of a study as one HTML page."""
-    template = _templates().get_template("report.html.jinja")
-    return template.render(
-        study=analysis.study,
-        paragraphs=[p for p in re.split(r"\n\s*\n", analysis.study.description) if p.strip()],
-        overview=overview(analysis),
-        num_gaps=sum(bool(result.gap) for result in analysis.results.values()),
-        num_cells=len(analysis.results),
-        figures=figures,
-        sections=found,
-        configurations=configurations,
-        environment=environment,
+    description = analysis.study.description
+    return (
+        _templates()
+        .get_template("report.html.jinja")
+        .render(
+            _context(analysis, drawings),
+            paragraphs=[text for text in re.split(r"\n\s*\n", description) if text.strip()],
+            source=SOURCE,
+            configurations=configurations,
+            environment=environment,
+        )
     )
+
+
+def _context(analysis: Analysis, drawings: Sequence[Drawing]) -> dict[str, Any]:
+    return {"analysis": analysis, "study": analysis.study, "drawings": drawings}
 
 
 @cache
@@ -196,9 +187,15 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals |= {"tables": tables, "level": LEVEL}
     environment.filters |= {
+        "counted": tables.counted,
+        "value": tables.value_text,
         "md": _markdown,
         "md_entry": _markdown_entry,
+        "text": lambda text: escape(" ".join(str(text).split())),
+        "slug": lambda title: re.sub(r"\W+", "-", title.lower()).strip("-"),
+        "headings": lambda html: re.findall(r'<h2 id="([^"]+)">(.*)</h2>', html),
         "yaml": _yaml,
         "inline_svg": _inline_svg,
     }
@@ -210,7 +207,7 @@ def _markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
-def _markdown_entry(entry: Entry) -> str:
+def _markdown_entry(entry: tables.Entry) -> str:
     """One field of a Markdown table."""
     lines = [_markdown(line) for line in entry.lines]
     if entry.strong and lines:
@@ -223,19 +220,17 @@ def _yaml(content: Any) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
-def _inline_svg(svg: str, caption: str, number: int) -> Markup:
-    """The SVG text of a figure for use inside HTML, with ids that no other figure has."""
-    opening, start = re.search(r"<svg\b[^>]*>", svg), svg.index("<svg")
-    assert opening is not None
-    attributes = re.sub(
-        r'\s(width|height|role|aria-label|xmlns(:\w+)?|version)="[^"]*"', "", opening[0][4:]
-    )
+def _inline_svg(drawing: Drawing, caption: str) -> Markup:
+    """The SVG of a figure for use inside HTML, with ids that no other figure has."""
+    _, attributes, content = re.split(r"<svg\b([^>]*)>", drawing.svg)
+    unwanted = r'\s(width|height|role|aria-label|xmlns(:\w+)?|version)="[^"]*"'
+    attributes = re.sub(unwanted, "", attributes)
 
     def renamed(tag: re.Match[str]) -> str:
-        return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>f{number}-", tag[0])
+        return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", tag[0])
 
-    content = re.sub(r"<[^>]*>", renamed, svg[start + len(opening[0]) :].strip())
-    return Markup(f'<svg role="img" aria-label="{escape(caption)}"{attributes}{content}')
+    content = re.sub(r"<[^>]*>", renamed, content.strip())
+    return Markup(f'<svg role="img" aria-label="{escape(caption)}"{attributes}>{content}')
 
 
 # CSV
@@ -244,11 +239,7 @@ def _inline_svg(svg: str, caption: str, number: int) -> Markup:
 def runs_csv(outcomes: Sequence[Outcome]) -> str:
     """One line for each run, with all its metrics as they are: shares in [0, 1]."""
     metrics = sorted({name for outcome in outcomes for name in outcome.metrics})
-    columns = (
-        *("id", "dataset", "method", "option", "value", "split_seed", "init_seed"),
-        *("status", "error", "version"),
-    )
-    rows = (
+    rows = [
         (
             outcome.run_id,
             *_names(outcome.cell),
@@ -260,8 +251,8 @@ def runs_csv(outcomes: Sequence[Outcome]) -> str:
             *(outcome.metrics.get(name, "") for name in metrics),
         )
         for outcome in outcomes
-    )
-    return _csv((*columns, *metrics), rows)
+    ]
+    return _csv(("id", *_CELL, *_RUN, *metrics), rows)
 
 
 def table_csv(analysis: Analysis) -> str:
@@ -270,24 +261,38 @@ def table_csv(analysis: Analysis) -> str:
     Means, deviations, intervals and differences are in %, as the paper's; six digits are enough to
     compare and few enough to be the same on all machines.
     """
-    rows = (
-        (
-            *_names(result.cell),
-            *(METRIC, result.gap),
-            *(result.splits_asked, result.runs_asked, result.finished, result.failed),
-            *_summary(result),
-            *_paper(analysis, result.cell),
-            *_comparison(each.study, result),
-        )
-        for each in (analysis, *analysis.further)
-        for result in each.results.values()
-    )
-    return _csv(_TABLE_COLUMNS, rows)
+    rows = []
+    for each in (analysis, *analysis.further):
+        for result in each.results.values():
+            summary, comparison = result.summary, result.comparison
+            shares = (summary.mean, summary.std, summary.low, summary.high)
+            compared: tuple[object, ...] = ("",) * len(_COMPARED)
+            if comparison is not None:
+                other = each.study.reference_of(result.cell)
+                same_method = other.method == result.cell.method
+                compared = (
+                    value_text(other.value) if same_method else other.method,
+                    comparison.count,
+                    *map(_percent, (comparison.difference, comparison.low, comparison.high)),
+                    *map(_number, (comparison.p_value, comparison.p_adjusted, comparison.effect)),
+                    comparison.verdict,
+                )
+            rows.append(
+                (
+                    *_names(result.cell),
+                    *(METRIC, result.gap),
+                    *(result.splits_asked, result.runs_asked, result.finished, result.failed),
+                    *(summary.count, *map(_percent, shares)),
+                    *(result.paper or ("", "")),
+                    *compared,
+                )
+            )
+    return _csv((*_CELL, *_RESULT, *_COMPARED), rows)
 
 
-def _csv(columns: Sequence[str], rows: Any) -> str:
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     # As objects: else a column of whole numbers with a blank becomes one of fractions.
-    frame = pd.DataFrame(list(rows), columns=list(columns), dtype=object)
+    frame = pd.DataFrame(rows, columns=list(columns), dtype=object)
     return str(frame.to_csv(index=False, lineterminator="\n", na_rep="nan"))
 
 
@@ -296,25 +301,8 @@ def _names(cell: Cell) -> tuple[str, ...]:
     return cell.dataset, cell.method, *swept
 
 
-def _summary(result: Result) -> tuple[object, ...]:
-    count, *shares = astuple(result.summary)
-    return count, *(_number(100 * share) for share in shares)
-
-
-def _paper(analysis: Analysis, cell: Cell) -> tuple[object, ...]:
-    # The paper's table is not about swept options.
-    comparable = analysis.on_test_nodes and cell.option is None
-    return (paper_figure(cell.dataset, cell.method) if comparable else None) or ("", "")
-
-
-def _comparison(study: Study, result: Result) -> tuple[object, ...]:
-    if result.comparison is None:
-        return ("",) * 9
-    cell = study.reference_of(result.cell)
-    reference = cell.method if cell.method != result.cell.method else value_text(cell.value)
-    count, *differences, p_value, p_adjusted, effect, verdict = astuple(result.comparison)
-    shares = (100 * share for share in differences)
-    return reference, count, *map(_number, (*shares, p_value, p_adjusted, effect)), verdict
+def _percent(share: float) -> float | str:
+    return _number(100 * share)
 
 
 def _number(value: float) -> float | str:

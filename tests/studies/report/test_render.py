@@ -13,7 +13,7 @@ import pytest
 
 from pamt_lightning.errors import InputError
 from pamt_lightning.studies.analysis import analyse
-from pamt_lightning.studies.outcome import Outcome
+from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.render import (
@@ -25,7 +25,6 @@ from pamt_lightning.studies.report.render import (
     write_reports,
     write_summary,
 )
-from pamt_lightning.studies.report.tables import Entry, Section, Table, sections
 from pamt_lightning.studies.study import Study
 from tests.studies.made_up import SPLITS, STUDY, SWEEP, failed, outcomes, without
 
@@ -41,26 +40,102 @@ def reported(folder: Path, study: Study, runs: list[Outcome] | None = None) -> s
 # Markdown
 
 
-def markdown(study: Study, figures: list[Drawing] | None = None) -> str:
-    return markdown_text(study, sections(analyse(study, outcomes(study))), figures or [])
+def markdown(study: Study, runs: list[Outcome] | None = None) -> str:
+    analysis = analyse(study, outcomes(study) if runs is None else runs)
+    return markdown_text(analysis, draw(analysis))
 
 
-def test_a_table_in_markdown() -> None:
-    first = Entry(("1.00", "[0.50, 1.50]"), "n = 7 of 20", strong=True)
-    rows = (("PAMT_0", (first, Entry(("2",)))),)
-    table = Table("A caption.", ("method", "a", "b"), rows, ("A note.",))
-    section = Section("Results", (table, Table("No rows.", ("method",), ())), ("For all.",))
-    assert markdown_text(STUDY, [section, section]) == (
-        "# A small study\n"
-        + 2
-        * (
-            "\n## Results\n\n"
-            "A caption.\n\n"
-            "| method | a | b |\n|---|---|---|\n"
-            "| PAMT_0 | **1.00** [0.50, 1.50]; n = 7 of 20 | 2 |\n\n"
-            "A note.\n\nNo rows.\n\nFor all.\n"
-        )
-    )
+def test_markdown_has_title_description_figures_and_all_sections() -> None:
+    text = markdown(replace(STUDY, description="What it is for."))
+    start = "# A small study\n\nWhat it is for.\n\n![Test accuracy in %: means with 95 % bootstrap"
+    assert text.startswith(start)
+    assert re.findall("^## (.+)", text, re.MULTILINE) == [
+        *("Results", "Compared with PAMT", "Time", "Missing runs")
+    ]
+    assert (
+        "\n\n| method | cora_ml | citeseer |\n|---|---|---|\n"
+        "| GCN | **84.50 ± 2.45** [83.00, 86.00] (paper 82.90) | **84.50"
+    ) in text
+    assert "\n\n\n" not in text
+    assert text.endswith(".\n")
+
+
+HELD_OUT = [replace(run, tested_on="held-out nodes") for run in outcomes(STUDY)]
+OTHER = [replace(run, other_version=run.cell.method == "GCN") for run in outcomes(STUDY)]
+FEWER = [run for run in outcomes(STUDY) if run.cell != Cell("cora_ml", "GCN")]
+FEWER += [run for run in outcomes(STUDY)[:5] if run.cell == Cell("cora_ml", "GCN")]
+EDGES = [replace(r, metrics={**r.metrics, "mask_auc_planted": 0.9}) for r in outcomes(SWEEP)]
+CHOSEN = [replace(run, chosen="mask") for run in outcomes(STUDY)]
+NOISY = [replace(r, metrics={**r.metrics, "structure_noise": 0.4}) for r in outcomes(SWEEP)]
+MINUS = "minus that of PAMT on the same splits, in points"
+
+
+@pytest.mark.parametrize(
+    ("study", "runs", "shown", "absent"),
+    [
+        (STUDY, None, f"![Test accuracy {MINUS}: means with 95 %", "Part of the study"),
+        (STUDY, None, f"cora_ml: test accuracy {MINUS}.", "means are over"),
+        (STUDY, None, "in round brackets the paper's mean", "Runs computed under"),
+        (STUDY, None, "all comparisons (4 of the study)", "too few splits"),
+        (STUDY, None, "Bold: shown to be better than PAMT", "Planted"),
+        (STUDY, None, "None: all runs of the study are complete.", "Cells with other runs"),
+        (STUDY, HELD_OUT, "Accuracy on held-out nodes in %, mean", "est accuracy"),
+        (STUDY, HELD_OUT, f"accuracy on held-out nodes {MINUS}", "paper"),
+        (STUDY, OTHER, "Runs computed under another results version: 16.", "None: all runs"),
+        (STUDY, FEWER, "means are over 5 to 8 splits.", "None: all runs"),
+        (STUDY, CHOSEN, "graphless: an MLP that uses no edges.", "Planted"),
+        (replace(STUDY, datasets=("mine",)), None, "Bold", "paper's"),
+        (replace(STUDY, methods=("PTS", "PAMT")), None, "never reach beyond", "Bold"),
+        (replace(STUDY, inits=(0, 1)), None, "8 splits, each averaged over 2 initialis", "Planted"),
+        (replace(STUDY, narrowed="--seeds x"), None, "Part of the study: `--seeds x`.", "Planted"),
+        # 7 wins of 7: p = 2 / 2⁷ = 0.0156, and four times that is above 0.05.
+        (replace(STUDY, splits=SPLITS[:7]), None, "With 4 comparisons and 7 splits no", "Planted"),
+        (
+            replace(STUDY, datasets=("mine",), methods=("PTS", "PAMT"), splits=SPLITS[:2]),
+            *(None, "With 1 comparison and 2 splits no adjusted p of the study", "Bold"),
+        ),
+        (SWEEP, None, f"![Test accuracy {MINUS}, by noise (data.structure_noise): means", "paper"),
+        (SWEEP, None, "all comparisons of a table (4 of cora_ml)", "requested one"),
+        (SWEEP, None, f"cora_ml: test accuracy {MINUS}, by noise (data.s", "An arrow at the edge"),
+        (SWEEP, NOISY, "the requested one by at most 0.100000, over 48 runs.", "Planted"),
+        (SWEEP, EDGES, "Planted: moved there as structure noise.", "includes the attributes"),
+    ],
+)
+def test_captions_and_notes(
+    study: Study, runs: list[Outcome] | None, shown: str, absent: str
+) -> None:
+    text = markdown(study, runs)
+    assert shown in text
+    assert absent not in text
+
+
+@pytest.mark.parametrize(
+    ("study", "titles"),
+    [
+        (replace(STUDY, reference="MLP"), ["Results"]),
+        (
+            replace(STUDY, further_references=("GCN",)),
+            ["Results", "Compared with PAMT", "Compared with GCN"],
+        ),
+        (replace(SWEEP, methods=("PAMT",)), ["Results by noise (data.structure_noise)"]),
+        (
+            replace(SWEEP, methods=("PAMT",), sweeps=(replace(ALPHA, reference=0.3),)),
+            [
+                "Results by α (model.alpha)",
+                "Compared with the configured value, by α (model.alpha)",
+            ],
+        ),
+    ],
+)
+def test_each_reference_that_is_run_has_a_section(study: Study, titles: list[str]) -> None:
+    found = re.findall("^## (.+)", markdown(study), re.MULTILINE)
+    assert found == [*titles, "Time", "Missing runs"]
+
+
+@pytest.mark.parametrize(("count", "is_noted"), [(1, False), (2, True), (8, True), (10, False)])
+def test_intervals_of_few_splits_are_noted_to_be_too_narrow(count: int, is_noted: bool) -> None:
+    study = replace(STUDY, splits=tuple(f"test{number}" for number in range(count)))
+    assert ("fewer than 10 splits are too narrow" in markdown(study)) == is_noted
 
 
 @pytest.mark.parametrize(
@@ -77,32 +152,14 @@ def test_a_table_in_markdown() -> None:
     ],
 )
 def test_text_is_never_read_as_markdown(name: str, shown: str) -> None:
-    table = Table(name, (name,), ((name, (Entry((name,), name),)),), (name,))
-    figure = Drawing("x", name, None)
-    study = replace(STUDY, title=name, description=name)
-    text = markdown_text(study, [Section(name, (table,), (name,))], [figure])
-    lines = text.splitlines()
-    assert f"| {shown} | {shown}; {shown} |" in lines
-    assert f"![{shown}](<x.svg>)" in lines
-    assert {f"# {shown}", f"## {shown}", f"| {shown} |", f"*{shown}*"} <= set(lines)
-    assert lines.count(shown) == 4  # description, caption, two notes
-
-
-def test_markdown_has_title_description_and_all_sections() -> None:
-    study = replace(STUDY, description="What it is for.")
-    text = markdown(study, [Drawing("results", "All means", None)])
-    assert text.startswith("# A small study\n\nWhat it is for.\n\n![All means](<results.svg>)\n")
-    headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings == ["## Results", "## Compared with PAMT", "## Time", "## Missing runs"]
-    assert text.count("A larger mean alone is never bold.") == 1
-    assert "\n\n\n" not in text
-    assert text.endswith(".\n")
-
-
-def test_a_part_of_a_study_is_marked() -> None:
-    note = "Part of the study: `--seeds test8`."
-    assert note in markdown(replace(STUDY, narrowed="--seeds test8"))
-    assert "Part of the study" not in markdown(STUDY)
+    study = Study("x", name, (name,), (name, "GCN"), SPLITS, (0,), name, reference=name)
+    first, *runs = outcomes(study)
+    lines = markdown(study, [failed(first, name), *runs]).splitlines()
+    assert {f"# {shown}", shown, f"## Compared with {shown}", f"| method | {shown} |"} <= set(lines)
+    assert f"| {shown} | {shown} | n = 7 of 8, 1 failed | 1 × {shown} |" in lines
+    assert any(line.startswith(f"![Test accuracy minus that of {shown} on") for line in lines)
+    assert any(line.startswith(f"{shown}: test accuracy minus that of {shown}") for line in lines)
+    assert any(line.startswith(f"Bold: shown to be better than {shown} by") for line in lines)
 
 
 # HTML
@@ -144,8 +201,8 @@ class Page(HTMLParser):
 
 def html(study: Study = STUDY, runs: list[Outcome] | None = None, **options: Any) -> str:
     analysis = analyse(study, outcomes(study) if runs is None else runs)
-    given = {"figures": [], "configurations": {}, "environment": {}, **options}
-    return html_text(analysis, sections(analysis), **given)
+    given = {"drawings": [], "configurations": {}, "environment": {}, **options}
+    return html_text(analysis, **given)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +219,7 @@ def test_the_page_has_title_description_tables_configuration_and_environment(
             study,
             configurations={"cora_ml/PAMT": {"model": {"alpha": 0.1, "path": Path("x")}}},
             environment={"python": "3.11", "threads": 1},
-            figures=figures,
+            drawings=figures,
         )
     )
     assert page.words("title") == page.words("h1") == ["A small study"]
@@ -174,7 +231,9 @@ def test_the_page_has_title_description_tables_configuration_and_environment(
     assert page.words("h2") == page.words("a")  # the contents
     assert page.words("pre") == ["model:\n  alpha: 0.1\n  path: x\n"]
     assert page.words("summary") == ["cora_ml/PAMT"]
-    assert page.words("figcaption") == [figure.caption for figure in figures]
+    means, differences = page.words("figcaption")
+    assert means.startswith("Test accuracy in %: means with 95 % bootstrap intervals")
+    assert differences.startswith("Test accuracy minus that of PAMT on the same splits, in points:")
     facts = dict(zip(page.words("dt"), page.words("dd"), strict=True))
     assert facts["runs"] == "48 finished, 0 failed, of 48"
     assert (facts["python"], facts["threads"]) == ("3.11", "1")
@@ -194,7 +253,7 @@ def test_missing_runs_stand_at_the_top_and_in_their_own_section() -> None:
     runs = [failed(r, "out of memory") if r.cell.method == "PTS" else r for r in runs]
     text = html(runs=runs)
     page = Page(text)
-    assert '<p class="alert">3 of 6 cells are incomplete: <a href="#section-3">' in text
+    assert '<p class="alert">3 of 6 cells are incomplete: <a href="#missing-runs">' in text
     assert "8 × out of memory" in page.words("span")
     assert {"not run", "failed (8)"} <= set(page.words("span"))
     assert 'class="alert"' not in html()
@@ -202,13 +261,13 @@ def test_missing_runs_stand_at_the_top_and_in_their_own_section() -> None:
 
 def test_links_lead_to_what_they_name(figures: list[Drawing]) -> None:
     text = html(
-        runs=outcomes(STUDY)[1:], environment={"a": 1}, configurations={"b": 2}, figures=figures
+        runs=outcomes(STUDY)[1:], environment={"a": 1}, configurations={"b": 2}, drawings=figures
     )
     page = Page(text)
     targets = dict(zip([a["id"] for a in page.of("h2")], page.words("h2"), strict=True))
     links = [a["href"].removeprefix("#") for a in page.of("a")]
     assert [targets[key].lower() for key in links] == [name.lower() for name in page.words("a")]
-    assert (links[0], page.words("a")[0]) == ("section-3", "missing runs")
+    assert (links[0], page.words("a")[0]) == ("missing-runs", "missing runs")
     assert {a["aria-labelledby"] for a in page.of("section")} == set(targets)
 
 
@@ -222,22 +281,24 @@ def test_everything_from_data_is_escaped(figures: list[Drawing]) -> None:
         [failed(run, evil) for run in outcomes(study)],
         configurations={evil: {evil: evil}},
         environment={evil: evil},
-        figures=[replace(figures[0], caption=evil)],
+        drawings=figures[1:],
     )
     page = Page(text)
     assert not {"b", "script"} & {tag for tag, _ in page.tags}
     assert evil not in text
-    assert page.words("h1") == page.words("figcaption") == page.words("summary") == [evil]
+    assert page.words("h1") == page.words("summary") == [evil]
     assert evil in page.words("th")
     (drawn,) = page.of("svg")
-    assert drawn["aria-label"] == evil
-    assert evil in [a["aria-label"] for _, a in page.tags if a.get("role") == "region"]
+    assert f"minus that of {evil} on" in drawn["aria-label"]
+    assert page.words("figcaption") == [drawn["aria-label"]]
+    labels = [a["aria-label"] for _, a in page.tags if a.get("role") == "region"]
+    assert any(label.startswith(f"{evil}: test accuracy minus that of {evil}") for label in labels)
 
 
 @pytest.mark.parametrize("study", [STUDY, SWEEP], ids=["plain", "sweep"])
 def test_the_page_needs_nothing_else(study: Study) -> None:
     drawn = draw(analyse(study, outcomes(study)))
-    text = html(study, figures=drawn)
+    text = html(study, drawings=drawn)
     page = Page(text)
     assert len(page.of("svg")) == len(drawn) == 2
     assert "://" not in text
@@ -250,7 +311,7 @@ def test_the_page_needs_nothing_else(study: Study) -> None:
 
 
 def test_ids_of_several_figures_do_not_collide(figures: list[Drawing]) -> None:
-    page = Page(html(figures=figures))
+    page = Page(html(drawings=figures))
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     # Within a figure matplotlib itself may give the same mark twice.
     alone = [Page(figure.svg[figure.svg.index("<svg") :]) for figure in figures]
@@ -268,14 +329,14 @@ def test_ids_of_several_figures_do_not_collide(figures: list[Drawing]) -> None:
 
 
 def test_the_page_is_accessible(figures: list[Drawing]) -> None:
-    page = Page(html(figures=figures))
+    page = Page(html(drawings=figures))
     assert page.of("html") == [{"lang": "en"}]
     assert page.of("meta")[1]["content"] == "width=device-width, initial-scale=1"
     assert all(attributes["scope"] in ("row", "col") for attributes in page.of("th"))
     assert len(page.of("table")) == len(page.of("caption")) == 4
     drawings = page.of("svg")
     assert [attributes["role"] for attributes in drawings] == ["img", "img"]
-    assert [attributes["aria-label"] for attributes in drawings] == [f.caption for f in figures]
+    assert [attributes["aria-label"] for attributes in drawings] == page.words("figcaption")
     assert all("width" not in attributes for attributes in drawings)
     # A box that scrolls can be reached by the keyboard and has a name.
     boxes = [attributes for attributes in page.of("div") if attributes["class"] == "scroll"]
@@ -384,11 +445,11 @@ def test_all_reports_are_written_and_the_same_runs_give_the_same_bytes(tmp_path:
     assert files == {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
     assert files["results.md"].decode() == text
     drawn = draw(analyse(STUDY, outcomes(STUDY)))
-    named = [(figure.caption, f"{figure.name}.svg") for figure in drawn]
+    captions = Page(files["report.html"].decode()).words("figcaption")
+    named = [(text, f"{figure.name}.svg") for text, figure in zip(captions, drawn, strict=True)]
     assert re.findall(r"^!\[(.+)\]\(<(.+)>\)$", text, re.MULTILINE) == named
     for figure in drawn:
         assert files[f"{figure.name}.svg"].decode() == figure.svg
-        assert figure.caption in files["report.html"].decode()
 
 
 def test_without_matplotlib_there_are_no_figures(
