@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from pamt_lightning.data.scaling import Scaling
-from pamt_lightning.errors import CheckpointError
+from pamt_lightning.errors import CheckpointError, InputError
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Features: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
@@ -66,6 +66,14 @@ class RawGraph:
         return int(self.adjacency.nnz // 2)
 
 
+def adjacency_of(
+    sources: npt.NDArray[Any], targets: npt.NDArray[Any], num_nodes: int
+) -> sp.csr_array:
+    """The adjacency of a simple graph from the ends of its edges; see `simple_graph`."""
+    ones = np.ones(len(sources), dtype=np.float32)
+    return simple_graph(sp.coo_array((ones, (sources, targets)), shape=(num_nodes, num_nodes)))
+
+
 def simple_graph(adjacency: sp.csr_array | sp.coo_array) -> sp.csr_array:
     """Make an adjacency undirected, unweighted and free of self-loops and duplicates."""
     coo = sp.coo_array(adjacency)
@@ -85,8 +93,7 @@ def largest_component(raw: RawGraph) -> RawGraph:
     count, component = connected_components(raw.adjacency, directed=False)
     if count == 1:
         return raw
-    keep = np.flatnonzero(component == np.bincount(component).argmax())
-    return take_nodes(raw, keep)
+    return take_nodes(raw, np.flatnonzero(component == np.bincount(component).argmax()))
 
 
 def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
@@ -104,16 +111,66 @@ def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
 def sort_class_names(names: Iterable[str]) -> tuple[str, ...]:
     """Distinct class names in order: by number if all are integers, else alphabetically.
 
-    >>> sort_class_names(["10", "2", "10"])
-    ('2', '10')
-    >>> sort_class_names(["10", "2", "b"])
-    ('10', '2', 'b')
+    >>> sort_class_names(["10", "2", "10"]), sort_class_names(["10", "2", "b"])
+    (('2', '10'), ('10', '2', 'b'))
     """
     distinct = set(names)
     if all(_INTEGER.fullmatch(name) for name in distinct):
         # The name itself breaks the tie of "1" and "01", which are two classes.
         return tuple(sorted(distinct, key=lambda name: (int(name), name)))
     return tuple(sorted(distinct))
+
+
+def number_labels(texts: Sequence[str], class_names: Sequence[str]) -> IntArray:
+    """The class number of each label, -1 for an empty one; a KeyError names an unknown label."""
+    number = {"": -1} | {name: i for i, name in enumerate(class_names)}
+    return np.array([number[text] for text in texts], dtype=np.int64)
+
+
+def check_positions(
+    positions: npt.NDArray[Any], num_nodes: int, where: str, ndim: int = 1
+) -> IntArray:
+    """Node positions as int64.
+
+    Raises:
+        InputError: They are no integers from 0 to ``num_nodes - 1``, or have another number of
+            dimensions; the message starts with ``where``.
+    """
+    if positions.ndim != ndim or positions.dtype.kind not in "iu":
+        raise InputError(
+            f"{where} must be an array of integers with {ndim} dimension(s), got "
+            f"{positions.dtype} of shape {positions.shape}. Store numpy.flatnonzero(mask) for a "
+            "mask."
+        )
+    outside = positions[(positions < 0) | (positions >= num_nodes)]
+    if outside.size:
+        raise InputError(
+            f"{where} must hold node positions from 0 to {num_nodes - 1}, got {outside[0]} "
+            f"({outside.size} such value(s)). Count nodes from 0, in the order of the graph's file."
+        )
+    return positions.astype(np.int64)
+
+
+def check_distinct(ids: npt.NDArray[Any], where: str) -> None:
+    """Raise an InputError that starts with ``where`` if an id is used twice."""
+    in_order = np.sort(ids)
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if len(repeated):
+        raise InputError(
+            f"{where} must be distinct, got {repeated[0].item()!r} more than once. "
+            "Give each node its own id."
+        )
+
+
+def not_utf8(path: Path) -> InputError:
+    """The error for a text file that is not UTF-8, with the first wrong line."""
+    data = path.read_bytes()
+    line = 1
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
+    return InputError(f"{path}, line {line}: this is not UTF-8 text. Save it with encoding UTF-8.")
 
 
 def fits_float32(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:

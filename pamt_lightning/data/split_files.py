@@ -12,13 +12,14 @@ parts are required; ``test`` may be empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from pamt_lightning.data.own.archive import NpzArchive, check_positions
-from pamt_lightning.data.raw import IntArray
+from pamt_lightning.data.own.archive import NpzArchive
+from pamt_lightning.data.raw import IntArray, check_positions, not_utf8
 from pamt_lightning.data.splits import Split
 from pamt_lightning.errors import InputError
 
@@ -73,30 +74,20 @@ def given_split(
 
 
 def _read_parts(path: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:
-    if path.is_dir():
-        return _read_folder(path, node_ids)
-    if not path.is_file() or path.suffix.lower() != ".npz":
+    if path.is_file() and path.suffix.lower() == ".npz":
+        with closing(NpzArchive(path)) as archive:
+            return archive.read_split({part: part for part in PARTS}, len(node_ids))
+    if not path.is_dir():
         problem = "is neither" if path.exists() else "does not exist"
         raise InputError(
             f"{path}: a split is a folder with train.txt, val.txt, test.txt (or .npy files), or an "
             f".npz file with the keys train, val, test; this {problem}."
         )
-    with NpzArchive.open(path) as archive:
-        for name in PARTS:
-            if name not in archive:
-                raise InputError(
-                    f"{path}: key `{name}` is missing (found: {', '.join(archive.keys)}). "
-                    "Store node positions under train, val and test."
-                )
-        return {name: archive.read_positions(name, 1, len(node_ids)) for name in PARTS}
-
-
-def _read_folder(folder: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:
-    suffixes = [s for s in (".txt", ".npy") if any((folder / f"{p}{s}").exists() for p in PARTS)]
+    suffixes = [s for s in (".txt", ".npy") if any((path / f"{p}{s}").exists() for p in PARTS)]
     if len(suffixes) == 2:
-        raise InputError(f"{folder}: there are both .txt and .npy files of a split. Keep one kind.")
+        raise InputError(f"{path}: there are both .txt and .npy files of a split. Keep one kind.")
     suffix = suffixes[0] if suffixes else ".txt"
-    files = {part: folder / (part + suffix) for part in PARTS}
+    files = {part: path / (part + suffix) for part in PARTS}
     for file in files.values():
         if not file.is_file():
             raise InputError(
@@ -112,44 +103,31 @@ def _read_folder(folder: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, I
 def _read_ids(path: Path, position: dict[str, int]) -> IntArray:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        line = path.read_bytes().count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, line {line}: this is not UTF-8 text. Save the file with encoding UTF-8."
-        ) from None
-    line_of: dict[int, int] = {}  # node -> line; a dict keeps the order of the file
+    except UnicodeDecodeError:
+        raise not_utf8(path) from None
+    nodes = []
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         # Ids are kept as written, so one may begin or end with a space.
         node = position.get(text, position.get(text.strip()))
         if node is None:
-            unknown = sum(1 for t in lines if t.strip() and not {t, t.strip()} & position.keys())
             raise InputError(
-                f"{path}, line {number}: {text!r} is not the id of a node of the graph "
-                f"({unknown} such line(s)). Write one id per line, as in the graph's own file."
+                f"{path}, line {number}: {text!r} is not the id of a node of the graph. Write one "
+                "id per line, as in the graph's own file."
             )
-        if node in line_of:
-            raise InputError(
-                f"{path}, line {number}: the node {text!r} is listed on line {line_of[node]} "
-                "already. List each node once."
-            )
-        line_of[node] = number
-    return np.array([*line_of], dtype=np.int64)
+        nodes.append(node)
+    return np.array(nodes, dtype=np.int64)
 
 
 def _read_npy(path: Path, num_nodes: int) -> IntArray:
     try:
         index = np.load(path, allow_pickle=False)
+        if not isinstance(index, np.ndarray):
+            raise ValueError("it is an .npz file")
     except (OSError, EOFError, ValueError) as error:
         raise InputError(
             f"{path}: this is not a readable .npy file of numbers ({error}). Write it with "
             "numpy.save(path, positions)."
         ) from None
-    if not isinstance(index, np.ndarray) or index.ndim != 1 or index.dtype.kind not in "iu":
-        got = f"{index.dtype} of shape {index.shape}" if isinstance(index, np.ndarray) else "npz"
-        raise InputError(
-            f"{path}: this must be a one-dimensional array of integers, got {got}. For a mask "
-            "store numpy.flatnonzero(mask)."
-        )
     return check_positions(index, num_nodes, str(path))

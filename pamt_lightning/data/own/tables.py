@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +31,11 @@ from pamt_lightning.data.raw import (
     MAX_SPARSE_DENSITY,
     Features,
     RawGraph,
+    adjacency_of,
     fits_float32,
+    not_utf8,
+    number_labels,
     pack_features,
-    simple_graph,
     sort_class_names,
 )
 from pamt_lightning.errors import InputError
@@ -59,34 +62,25 @@ def read_csv_folder(folder: Path) -> RawGraph:
     label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
     feature_columns = [i for i in range(len(table.columns)) if i not in (id_column, label_column)]
     if not feature_columns:
-        raise table.error(
-            1,
-            f"there is no feature column beside {', '.join(table.columns)}. Add at least one "
-            "column with a number per node.",
-        )
+        found = ", ".join(table.columns)
+        raise table.error(1, f"there is no feature column beside {found}. Add a numeric column.")
     ids: list[str] = []
-    label_codes: list[int] = []
-    code_of = {"": 0}  # label -> code, in order of appearance
+    labels: list[str] = []
     blocks: list[Features] = []
     for start, rows in table.chunks():
         ids += [row[id_column] for row in rows]
-        if label_column is not None:
-            label_codes += [
-                code_of.setdefault(row[label_column].strip(), len(code_of)) for row in rows
-            ]
+        labels += ["" if label_column is None else row[label_column].strip() for row in rows]
         blocks.append(pack_features(_parse_features(table, start, rows, feature_columns)))
     if not ids:
         raise table.error(2, "there is no row below the header. Add one row per node.")
     position = {node_id: i for i, node_id in enumerate(ids)}
     if len(position) < len(ids) or not all(map(str.strip, position)):
         raise _bad_id(table, id_column)
-    class_names = sort_class_names(name for name in code_of if name)
-    number_of = {"": -1} | {name: i for i, name in enumerate(class_names)}
-    numbers = np.array([number_of[label] for label in code_of], dtype=np.int64)
+    class_names = sort_class_names(label for label in labels if label)
     return RawGraph(
         adjacency=_read_adjacency(folder / EDGES_FILE, position),
         features=_stack(blocks),
-        labels=numbers[label_codes or [0] * len(ids)],
+        labels=number_labels(labels, class_names),
         node_ids=np.array(ids),
         class_names=class_names,
         feature_names=tuple(table.columns[column] for column in feature_columns),
@@ -103,10 +97,6 @@ class CsvTable:
     Attributes:
         path: The file.
         columns: Names in the header, without surrounding spaces.
-
-    Args:
-        path: The file.
-        required: Columns that must be there.
     """
 
     def __init__(self, path: Path, required: Sequence[str]) -> None:
@@ -115,7 +105,7 @@ class CsvTable:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 first_line = file.readline()
         except UnicodeDecodeError:
-            raise self._not_utf8() from None
+            raise not_utf8(path) from None
         headers = {}
         for delimiter in _DELIMITERS:
             names = next(csv.reader([first_line], delimiter=delimiter), [])
@@ -127,29 +117,25 @@ class CsvTable:
             _DELIMITERS, key=lambda d: (len({*required} & {*headers[d]}), len(headers[d]))
         )
         self.columns = headers[self._delimiter]
+        found = ", ".join(self.columns)
         for name in required:
             if name not in self.columns:
-                found = ", ".join(self.columns)
-                raise self.error(
-                    1, f"the header has no column `{name}` (it has: {found}). Add or rename it."
-                )
-        for number, name in enumerate(self.columns, start=1):
-            if not name:
-                raise self.error(
-                    1,
-                    f"column {number} of the header has no name. Name it or remove it "
-                    "(pandas writes such a column unless to_csv is called with index=False).",
-                )
-            if self.columns.count(name) > 1:
-                raise self.error(1, f"the header has the column `{name}` twice. Keep one.")
+                raise self.error(1, f"the header has no column `{name}` (it has: {found}). Add it.")
+        if "" in self.columns:
+            raise self.error(
+                1,
+                f"column {self.columns.index('') + 1} of the header has no name. Name it or remove "
+                "it (pandas writes such a column unless to_csv is called with index=False).",
+            )
+        if len({*self.columns}) < len(self.columns):
+            twice = next(name for name in self.columns if self.columns.count(name) > 1)
+            raise self.error(1, f"the header has the column `{twice}` twice. Keep one.")
 
     def chunks(self) -> Iterator[tuple[int, list[list[str]]]]:
         """Lists of rows, each with the number of its first row (from 0, header not counted)."""
-        width = len(self.columns)
-        start = 0
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
-            reader = self._reader(file)
-            try:
+        width, start = len(self.columns), 0
+        try:
+            with self._open() as reader:
                 next(reader)
                 while read := list(islice(reader, max(1, _CELLS_PER_CHUNK // width))):
                     rows = [row for row in read if row]
@@ -157,18 +143,16 @@ class CsvTable:
                         raise csv.Error
                     yield start, rows
                     start += len(rows)
-            except (csv.Error, UnicodeDecodeError):
-                for _ in self.rows():  # fails on the same row, and knows its line
-                    pass
-                raise  # unless the file was changed meanwhile
+        except (csv.Error, UnicodeDecodeError):
+            for _ in self.rows():  # fails on the same row, and knows its line
+                pass
+            raise  # unless the file was changed meanwhile
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row with the line on which it starts; slow, for error messages."""
-        width = len(self.columns)
-        line = 1
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
-            reader = self._reader(file)
-            try:
+        width, line = len(self.columns), 1
+        try:
+            with self._open() as reader:
                 for row in reader:
                     if row and len(row) != width:
                         raise self.error(
@@ -179,14 +163,14 @@ class CsvTable:
                     if row and line > 1:
                         yield line, row
                     line = reader.line_num + 1
-            except UnicodeDecodeError:
-                raise self._not_utf8() from None
-            except csv.Error as error:
-                raise self.error(
-                    line,
-                    f"the row cannot be split into cells ({error}). Look for a double quote that "
-                    'is not closed; inside a quoted text write it twice ("").',
-                ) from None
+        except UnicodeDecodeError:
+            raise not_utf8(self.path) from None
+        except csv.Error as error:
+            raise self.error(
+                line,
+                f"the row cannot be split into cells ({error}). Look for a double quote that is "
+                'not closed; inside a quoted text write it twice ("").',
+            ) from None
 
     def line_of(self, row: int) -> int:
         """The line of a row; not ``row + 2`` if there are blank lines or quoted line breaks."""
@@ -196,17 +180,11 @@ class CsvTable:
         """An error about one line of the file."""
         return InputError(f"{self.path}, line {line}: {message}")
 
-    def _reader(self, file: TextIO) -> Reader:
-        # Strict: a quote that is never closed is an error and not a cell with half the file.
-        return csv.reader(file, delimiter=self._delimiter, strict=True)
-
-    def _not_utf8(self) -> InputError:
-        data = self.path.read_bytes()
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-        return self.error(line, "this is not UTF-8 text. Save the file with encoding UTF-8.")
+    @contextmanager
+    def _open(self) -> Iterator[Reader]:
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            # Strict: a quote that is never closed is an error and not a cell with half the file.
+            yield csv.reader(file, delimiter=self._delimiter, strict=True)
 
 
 def _parse_features(
@@ -221,30 +199,23 @@ def _parse_features(
     except ValueError:
         is_clean = False
     if not is_clean:
-        bad, reason = next((i, why) for i, cell in enumerate(cells) if (why := _defect(cell)))
+        bad = next(i for i, cell in enumerate(cells) if not _is_feature(cell))
         row, column = divmod(bad, len(columns))
         name = table.columns[columns[column]]
-        raise table.error(table.line_of(start + row), f"column `{name}` {reason}")
+        raise table.error(
+            table.line_of(start + row),
+            f"column `{name}` holds {cells[bad]!r}, but each feature must be a finite number with "
+            "a decimal point, at most 3.4e38 in size. Replace it, for instance by 0; turn texts "
+            "into numbers, or remove the column.",
+        )
     return values.reshape(len(rows), len(columns))
 
 
-def _defect(cell: str) -> str:
-    """What is wrong with the text of a number, or nothing."""
-    if not cell.strip():
-        return "is empty, but each feature must be a number. Fill it, for instance with 0."
+def _is_feature(cell: str) -> bool:
     try:
-        value = float("text" if "_" in cell else cell)
+        return "_" not in cell and bool(fits_float32(np.array(float(cell))))
     except ValueError:
-        return (
-            f"holds {cell!r}, but each feature must be a number with a decimal point. Turn texts "
-            "into numbers (for instance one 0/1 column per text), or remove the column."
-        )
-    if not fits_float32(np.array(value)):
-        return (
-            f"holds {cell!r}, but each feature must be finite and at most 3.4e38 in size. "
-            "Replace it, for instance by 0."
-        )
-    return ""
+        return False
 
 
 def _bad_id(table: CsvTable, id_column: int) -> InputError:
@@ -278,9 +249,8 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
     if extra:
         raise table.error(
             1,
-            f"only the columns `source` and `target` are allowed, but there is also "
-            f"{', '.join(f'`{name}`' for name in extra)}. The graph is unweighted: remove what is "
-            "not an id, and leave out edges that should not count.",
+            "only the columns `source` and `target` are allowed, but there is also "
+            f"`{extra[0]}`. The graph is unweighted: leave out edges that should not count.",
         )
     blocks = [np.empty(0, dtype=np.int64)]
     try:
@@ -290,15 +260,13 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
             blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(rows)))
     except KeyError:
         raise _unknown_id(table, position) from None
-    edges = np.concatenate(blocks).reshape(-1, 2)
-    if len(edges) == 0:
-        raise table.error(2, "there are no edges below the header. Add one row per edge.")
-    ones = np.ones(len(edges), dtype=np.float32)
-    shape = (len(position), len(position))
-    adjacency = simple_graph(sp.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=shape))
+    edges = np.concatenate(blocks)
+    adjacency = adjacency_of(edges[::2], edges[1::2], len(position))
     if adjacency.nnz == 0:
         raise table.error(
-            2, f"there are no edges between two nodes: all {len(edges)} rows are self-loops."
+            2,
+            f"there are no edges between two different nodes in {len(edges) // 2} rows. Add one "
+            "row per edge.",
         )
     return adjacency
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class EdgeSorter:
         block: Entries in memory at once, as long as there are fewer than 256 times as many.
 
     Attributes:
+        pairs: The file of edges; the caller closes it.
         num_pairs: Edges added so far.
         last_node: The largest position among their ends; -1 if there are none.
     """
@@ -34,11 +36,11 @@ class EdgeSorter:
     def __init__(self, folder: Path, block: int = BLOCK) -> None:
         self.folder, self.block = folder, block
         self.num_pairs, self.last_node = 0, -1
-        self._pairs = (folder / "pairs").open("w+b")
+        self.pairs = (folder / "pairs").open("w+b")
 
     def add(self, ends: IntArray) -> None:
         """Add undirected edges ``[m, 2]``, each in one direction or in both."""
-        self._pairs.write(np.ascontiguousarray(ends).data)
+        self.pairs.write(np.ascontiguousarray(ends).data)
         self.num_pairs += len(ends)
         self.last_node = max(self.last_node, int(ends.max(initial=-1)))
 
@@ -68,27 +70,21 @@ class EdgeSorter:
             indices.append(columns)
             total += len(keys)
 
-    def discard(self) -> None:
-        """Close the temporary files."""
-        self._pairs.close()
-
     def _distribute(self, bounds: IntArray, num_nodes: int) -> None:
         """Put both directions of each edge into the files of their rows."""
-        files = [(self.folder / f"rows{number}").open("wb") for number in range(len(bounds) - 1)]
-        try:
+        with ExitStack() as stack:
+            paths = (self.folder / f"rows{number}" for number in range(len(bounds) - 1))
+            files = [stack.enter_context(path.open("wb")) for path in paths]
             for keys in self._blocks(num_nodes):
                 cuts = np.searchsorted(keys, bounds * num_nodes)
                 for file, start, stop in zip(files, cuts[:-1], cuts[1:], strict=True):
                     file.write(keys[start:stop].data)
-        finally:
-            for file in files:
-                file.close()
 
     def _blocks(self, num_nodes: int) -> Iterator[IntArray]:
         """Blocks of sorted entries, both directions of each edge, without self-loops."""
-        self._pairs.seek(0)
+        self.pairs.seek(0)
         size = 2 * max(1, self.block // 2)  # numbers: two for each edge
-        while len(numbers := np.fromfile(self._pairs, dtype=np.int64, count=size)):
+        while len(numbers := np.fromfile(self.pairs, dtype=np.int64, count=size)):
             one, other = numbers[::2], numbers[1::2]
             keys = np.concatenate([one * num_nodes + other, other * num_nodes + one])
             keys = keys[np.tile(one != other, 2)]

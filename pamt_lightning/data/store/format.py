@@ -16,8 +16,8 @@ file                         content
 ``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
 ===========================  =======================================================================
 
-`GraphStoreWriter` writes a store block by block. Opening one checks the header, the shapes and the
-split; `GraphStore.verify` checks every byte.
+`GraphStoreWriter` writes a store block by block. Opening one checks the header and the shapes,
+`GraphStore.raw` the positions of nodes, `GraphStore.verify` every byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import RawGraph
+from pamt_lightning.data.raw import RawGraph, check_positions
 from pamt_lightning.data.scaling import Scaling
 from pamt_lightning.errors import InputError
 
@@ -73,15 +73,14 @@ class GraphStore:
         """Open a store: read its header and map its arrays.
 
         Raises:
-            InputError: The header cannot be read or is of another version; an array is missing, or
-                has another type or shape than the header says; or a split is not of node positions.
+            InputError: The header cannot be read or is of another version, or an array is missing
+                or has another type or shape than the header requires.
         """
         folder = Path(folder)
         header = _read_header(folder / HEADER)
         arrays = {name: _mapped(folder, name, facts) for name, facts in header["arrays"].items()}
         store = cls(folder, header, arrays)
         store._check_arrays()
-        store._check_split()
         return store
 
     @property
@@ -141,7 +140,7 @@ class GraphStore:
             scaled=Scaling(self.header["scaling"], *moments),
             mapped=True,
             given_splits={
-                part: arrays[name].astype(np.int64)
+                part: check_positions(arrays[name], self.num_nodes, f"{self.folder / name}.npy")
                 for part, name in zip(SPLIT_PARTS, _SPLIT, strict=True)
                 if name in arrays
             },
@@ -163,45 +162,33 @@ class GraphStore:
 
     def _check_arrays(self) -> None:
         """Check that the arrays fit each other: mapped memory is read without bounds checks."""
-        arrays, nodes = self.arrays, self.num_nodes
-        is_dense = "features" in arrays
+        arrays, nodes, columns = self.arrays, self.num_nodes, self.num_features
         required = {"adjacency_indptr", "adjacency_indices", "labels"}
-        required |= set() if is_dense else {*_SPARSE}
+        required |= set() if "features" in arrays else {*_SPARSE}
         required |= {*_MOMENTS} if self.header["scaling"] == "standard" else set()
-        required |= {*_SPLIT} if any(name in arrays for name in _SPLIT) else set()
+        required |= {*_SPLIT} if {*_SPLIT} & set(arrays) else set()
         if missing := sorted(required - set(arrays)):
             raise self._error(f"has no array `{missing[0]}`")
-        if self.header["scaling"] != "standard" and (extra := sorted({*_MOMENTS} & set(arrays))):
+        if extra := sorted({*_MOMENTS} & set(arrays) - required):
             raise self._error(f"must not have `{extra[0]}` unless it is scaled by 'standard'")
-        shapes: dict[str, tuple[int, ...]] = {"labels": (nodes,), "node_ids": (nodes,)}
-        shapes |= dict.fromkeys(("adjacency_indptr", "features_indptr"), (nodes + 1,))
-        shapes |= dict.fromkeys(_MOMENTS, (self.num_features,))
-        shapes |= {"features": (nodes, self.num_features)}
-        shapes |= {"adjacency_indices": (2 * self.num_edges,)}
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            *[(name, (nodes,)) for name in ("labels", "node_ids")],
+            *[(name, (nodes + 1,)) for name in ("adjacency_indptr", "features_indptr")],
+            *[(name, (columns,)) for name in _MOMENTS],
+            ("features", (nodes, columns)),
+            ("adjacency_indices", (2 * self.num_edges,)),
+        ]
         self._check_shapes(shapes)
-        shapes = {"adjacency_indices": (int(arrays["adjacency_indptr"][-1]),)}
-        if not is_dense:
-            shapes |= dict.fromkeys(_SPARSE[1:], (int(arrays["features_indptr"][-1]),))
+        shapes = [("adjacency_indices", (int(arrays["adjacency_indptr"][-1]),))]
+        if "features" not in arrays:
+            shapes += [(name, (int(arrays["features_indptr"][-1]),)) for name in _SPARSE[1:]]
         self._check_shapes(shapes)
 
-    def _check_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
-        for name, shape in expected.items():
-            found = self.arrays.get(name)
-            if found is not None and found.shape != shape:
-                raise self._error(f"must have `{name}` of shape {shape}, got {found.shape}")
-
-    def _check_split(self) -> None:
-        for name in _SPLIT if _SPLIT[0] in self.arrays else ():
-            index = self.arrays[name]
-            if index.ndim != 1 or index.dtype.kind not in "iu":
-                raise self._error(
-                    f"must have whole numbers in `{name}`, got {index.dtype} of {index.shape}"
-                )
-            wrong = index[(index < 0) | (index >= self.num_nodes)]
-            if len(wrong):
-                raise self._error(
-                    f"must have positions below {self.num_nodes} in `{name}`, got {wrong[0]}"
-                )
+    def _check_shapes(self, expected: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        for name, shape in expected:
+            if name in self.arrays and self.arrays[name].shape != shape:
+                found = self.arrays[name].shape
+                raise self._error(f"must have `{name}` of shape {shape}, got {found}")
 
     def _error(self, what: str) -> InputError:
         return InputError(f"{self.folder / HEADER} {what}. Convert the graph again.")
@@ -231,7 +218,7 @@ def _read_header(path: Path) -> dict[str, Any]:
             f"{path} has `version` {header.get('version')!r}; this program reads {VERSION}. "
             "Use the program that wrote it, or convert the graph again."
         )
-    kinds: dict[str, type] = dict.fromkeys(("num_nodes", "num_edges", "num_features"), int)
+    kinds: dict[str, type] = {"num_nodes": int, "num_edges": int, "num_features": int}
     kinds |= {"class_names": list, "feature_names": list, "scaling": str, "arrays": dict}
     for name, kind in kinds.items():
         if not isinstance(header.get(name), kind):
@@ -242,18 +229,17 @@ def _read_header(path: Path) -> dict[str, Any]:
 def _mapped(folder: Path, name: str, facts: Any) -> Array:
     path = folder / f"{name}.npy"
     try:
-        array: Array = np.load(path, mmap_mode="c", allow_pickle=False)
-        dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
-        str(facts["sha256"])
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing. Copy or convert the graph again.") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} cannot be read ({error}). Copy the graph again.") from None
+        dtype, shape, _ = np.dtype(facts["dtype"]), tuple(facts["shape"]), facts["sha256"]
     except (KeyError, TypeError):
         raise InputError(
             f"{folder / HEADER} must give `dtype`, `shape` and `sha256` of {name!r}. "
             "Convert the graph again."
         ) from None
+    try:
+        array: Array = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = "is missing" if not path.exists() else f"cannot be read ({error})"
+        raise InputError(f"{path} {reason}. Copy or convert the graph again.") from None
     if (array.dtype, array.shape) != (dtype, shape):
         raise InputError(
             f"{path} must be {dtype} of shape {shape} as given in {HEADER}, "
@@ -275,24 +261,17 @@ class NpyStream:
     _MAGIC = b"\x93NUMPY\x01\x00"
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
-        self.row_shape = row_shape
-        self.num_rows = 0
+        self.dtype, self.row_shape, self.num_rows = np.dtype(dtype), row_shape, 0
         self._digest = hashlib.sha256()
-        self._file = path.open("wb")
-        self._file.write(bytes(self._HEADER_BYTES))
+        self.file = path.open("wb")
+        self.file.write(bytes(self._HEADER_BYTES))
 
     def append(self, rows: Array) -> None:
         """Add rows; values are converted to the type of the array."""
-        if rows.shape[1:] != self.row_shape:
-            raise ValueError(
-                f"`rows` must be of shape [m, *{self.row_shape}], got {tuple(rows.shape)}."
-            )
-        block = np.ascontiguousarray(rows, dtype=self.dtype)
-        data = block.reshape(-1).view(np.uint8).data
-        self._file.write(data)
+        data = np.ascontiguousarray(rows, dtype=self.dtype).reshape(-1).view(np.uint8).data
+        self.file.write(data)
         self._digest.update(data)
-        self.num_rows += len(block)
+        self.num_rows += len(rows)
 
     def close(self) -> dict[str, Any]:
         """Write the header and close the file; returns its type, shape and SHA-256."""
@@ -300,11 +279,7 @@ class NpyStream:
         described = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         length = self._HEADER_BYTES - len(self._MAGIC) - 2
         text = repr(described).encode("ascii").ljust(length - 1) + b"\n"
-        self._file.seek(0)
-        self._file.write(self._MAGIC + struct.pack("<H", length) + text)
-        self.discard()
+        self.file.seek(0)
+        self.file.write(self._MAGIC + struct.pack("<H", length) + text)
+        self.file.close()
         return {"dtype": self.dtype.str, "shape": list(shape), "sha256": self._digest.hexdigest()}
-
-    def discard(self) -> None:
-        """Close the file as it is."""
-        self._file.close()

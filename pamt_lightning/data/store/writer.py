@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,7 +17,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from pamt_lightning.data.raw import MAX_SPARSE_DENSITY, RawGraph, fits_float32
+from pamt_lightning.data.raw import (
+    MAX_SPARSE_DENSITY,
+    RawGraph,
+    check_distinct,
+    check_positions,
+    fits_float32,
+)
 from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize, scaling_kind
 from pamt_lightning.data.store.edges import BLOCK, EdgeSorter
 from pamt_lightning.data.store.format import FORMAT, HEADER, SPLIT_PARTS, VERSION, NpyStream
@@ -77,14 +84,14 @@ class GraphStoreWriter:
             raise InputError(
                 f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
             )
-        self._block = block
-        self._scaling = scale_features
+        self._block, self._scaling = block, scale_features
         self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
         self._split: dict[str, Array] = {}
         self._sorter: EdgeSorter | None = None
         self._part = Path()  # the unfinished store
+        self._stack = ExitStack()  # closes all files, then removes the unfinished store
 
     def __enter__(self) -> GraphStoreWriter:
         if self.folder.exists():
@@ -93,26 +100,25 @@ class GraphStoreWriter:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             prefix = f".{self.folder.name}."
             self._part = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.parent))
+            self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
             (self._part / _TEMPORARY).mkdir()
             self._sorter = EdgeSorter(self._part / _TEMPORARY, self._block)
+            self._stack.enter_context(self._sorter.pairs)
+            self._stream("labels", np.int32)
         except OSError as error:
+            self._stack.close()
             raise self._cannot_write(error) from None
-        self._stream("labels", np.int32)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        except OSError as problem:
-            raise self._cannot_write(problem) from None
-        finally:
-            self._edges.discard()
-            for stream in self._streams.values():
-                stream.discard()
-            shutil.rmtree(self._part, ignore_errors=True)
+        with self._stack:
+            try:
+                if kind is None:
+                    self._finish()
+            except OSError as problem:
+                raise self._cannot_write(problem) from None
         if isinstance(error, OSError) and error.filename is None:  # the disk is full
             raise self._cannot_write(error) from None
 
@@ -125,9 +131,6 @@ class GraphStoreWriter:
             features: ``[m, d]`` numbers, dense or sparse, all finite.
             labels: ``[m]`` class numbers, -1 where unknown.
             node_ids: ``[m]`` integers or texts; given for all nodes or for none.
-
-        Raises:
-            InputError: An argument is not as described.
         """
         _ = self._edges  # inside of the `with` block
         count = len(labels)
@@ -149,10 +152,8 @@ class GraphStoreWriter:
             raise InputError("`node_ids` must be given for all nodes or for none.")
         if node_ids is not None and np.shape(node_ids) != (count,):
             raise InputError(f"`node_ids` of {where} must be {count}, got {np.shape(node_ids)}.")
-        if sp.issparse(features):
-            self._add_sparse(sp.csr_array(features), where)
-        else:
-            self._add_dense(np.asarray(features), where)
+        is_sparse = sp.issparse(features)
+        self._add_features(sp.csr_array(features) if is_sparse else np.asarray(features), where)
         self._streams["labels"].append(classes)
         if node_ids is not None:
             self._ids.append(np.asarray(node_ids))
@@ -180,7 +181,7 @@ class GraphStoreWriter:
     def set_split(self, train: Array, val: Array, test: Array) -> None:
         """Give the graph a split of its own: positions of nodes."""
         parts = zip(SPLIT_PARTS, (train, val, test), strict=True)
-        self._split = {part: np.asarray(index, dtype=np.int64) for part, index in parts}
+        self._split = {part: np.asarray(index) for part, index in parts}
 
     @property
     def _edges(self) -> EdgeSorter:
@@ -191,38 +192,34 @@ class GraphStoreWriter:
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
         if name not in self._streams:
             self._streams[name] = NpyStream(self._part / f"{name}.npy", dtype, row_shape)
+            self._stack.enter_context(self._streams[name].file)
         return self._streams[name]
 
-    def _check_features(self, values: Array, where: str, other_kind: str) -> None:
-        if other_kind in self._streams:
+    def _add_features(self, features: Any, where: str) -> None:
+        is_sparse = sp.issparse(features)
+        if ("features" if is_sparse else "features_data") in self._streams:
             raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
+        values = features.data if is_sparse else features
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
             raise InputError(f"`features` of {where} must be finite numbers, got others.")
-
-    def _add_dense(self, values: Array, where: str) -> None:
-        self._check_features(values, where, "features_data")
-        self._scaling = scaling_kind(values, self._scaling)
+        self._scaling = scaling_kind(features, self._scaling)
+        if is_sparse and not features.has_canonical_format:
+            features = features.copy()
+            features.sum_duplicates()
         if self._scaling == "standard":
-            self._moments.add(values)
+            self._moments.add(features)
         elif self._scaling == "l1":
-            values = np.asarray(l1_normalize(values.astype(np.float32)))
-        self._stream("features", np.float32, self.num_features).append(values)
-
-    def _add_sparse(self, matrix: Any, where: str) -> None:
-        self._check_features(matrix.data, where, "features")
-        self._scaling = scaling_kind(matrix, self._scaling)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        if self._scaling == "l1":
-            matrix = l1_normalize(matrix.astype(np.float32))
+            features = l1_normalize(features.astype(np.float32))
+        if not is_sparse:
+            self._stream("features", np.float32, self.num_features).append(features)
+            return
         data = self._stream("features_data", np.float32)
         indptr = self._stream("features_indptr", np.int64)
         if indptr.num_rows == 0:
             indptr.append(np.zeros(1))
-        indptr.append(data.num_rows + matrix.indptr[1:].astype(np.int64))
-        self._stream("features_indices", np.int32).append(matrix.indices)
-        data.append(matrix.data)
+        indptr.append(data.num_rows + features.indptr[1:].astype(np.int64))
+        self._stream("features_indices", np.int32).append(features.indices)
+        data.append(features.data)
 
     def _finish(self) -> None:
         """Write what is known only at the end, and give the store its name."""
@@ -237,15 +234,15 @@ class GraphStoreWriter:
         kind = np.int32 if max(2 * edges.num_pairs, self.num_nodes) < limit else np.int64
         indptr = self._stream("adjacency_indptr", kind)
         edges.write(self.num_nodes, indptr, self._stream("adjacency_indices", kind))
-        edges.discard()
         if self._ids:
             ids = np.concatenate(self._ids)
-            _check_ids(ids)
+            if ids.dtype.kind not in "iuU":
+                raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
+            check_distinct(ids, "`node_ids`")
             self._stream("node_ids", ids.dtype).append(ids)
         for name, index in self._split.items():
-            if index.size and not 0 <= index.min() <= index.max() < self.num_nodes:
-                raise InputError(f"the part {name!r} of the split must hold node positions.")
-            self._stream(f"{name}_index", np.int64).append(index)
+            checked = check_positions(index, self.num_nodes, f"`{name}` of the split")
+            self._stream(f"{name}_index", np.int64).append(checked)
         if self._scaling == "standard":
             self._standardize()
         shutil.rmtree(self._part / _TEMPORARY)
@@ -265,8 +262,8 @@ class GraphStoreWriter:
         (self._part / HEADER).write_text(text, encoding="utf-8")
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(self._part, 0o777 & ~mask)  # mkdtemp lets nobody else read it
-        os.rename(self._part, self.folder)
+        self._part.chmod(0o777 & ~mask)  # mkdtemp lets nobody else read it
+        self._part.rename(self.folder)
 
     def _standardize(self) -> None:
         """Scale dense attributes, now that the mean and deviation of all columns are known."""
@@ -331,7 +328,6 @@ def write_synthetic(
         scale_features: As in `GraphStoreWriter`.
     """
     model = BlockModel(options)
-    kinds = ((model.draw_inside, model.num_inside), (model.draw_across, model.num_across))
     total = options.num_nodes + model.num_inside + model.num_across
     writer = GraphStoreWriter(
         folder, options.num_features, model.class_names, scale_features=scale_features
@@ -345,18 +341,12 @@ def write_synthetic(
                 is_sparse = words.nnz / (words.shape[0] * words.shape[1]) < MAX_SPARSE_DENSITY
             writer.add_nodes(words if is_sparse else words.toarray(), labels)
             bar.update(len(labels))
-        for draw, count in kinds:
+        for draw, count in (
+            (model.draw_inside, model.num_inside),
+            (model.draw_across, model.num_across),
+        ):
             for start in range(0, count, _DRAWN_EDGES):
                 sources, targets = draw(min(_DRAWN_EDGES, count - start))
                 writer.add_edges(sources, targets)
                 bar.update(len(sources))
         bar.set_description("sorting")
-
-
-def _check_ids(ids: Array) -> None:
-    if ids.dtype.kind not in "iuU":
-        raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
-    in_order = np.sort(ids)
-    twice = in_order[1:][in_order[1:] == in_order[:-1]]
-    if len(twice):
-        raise InputError(f"`node_ids` must be distinct, got {twice[0]!s} more than once.")

@@ -27,7 +27,7 @@ def test_edges_in_any_order_and_direction_make_the_simple_graph(seed: int, tmp_p
         name: NpyStream(tmp_path / f"{name}.npy", np.int32) for name in ("indptr", "indices")
     }
     sorter.write(num_nodes, **streams)
-    sorter.discard()
+    sorter.pairs.close()
     for name, stream in streams.items():
         stream.close()
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), getattr(expected, name))

@@ -106,11 +106,16 @@ def change_array(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
         (True, "adjacency_indices", lambda x: x[:-2], "`adjacency_indices` of shape"),
         (False, "features_mean", lambda x: x[:-1], "`features_mean` of shape"),
         (False, "features_std", lambda x: None, "has no array `features_std`"),
-        (True, "train_index", lambda x: x + 200, "positions below 200 in `train_index`, got 200"),
-        (True, "val_index", lambda x: x - 6, "positions below 200 in `val_index`, got -1"),
+        (
+            True,
+            "train_index",
+            lambda x: x + 200,
+            r"train_index\.npy must hold .* 0 to 199, got 200",
+        ),
+        (True, "val_index", lambda x: x - 6, r"val_index\.npy must hold .* 0 to 199, got -1"),
         (True, "val_index", lambda x: None, "has no array `val_index`"),
-        (True, "val_index", lambda x: x[:, None], "whole numbers in `val_index`"),
-        (True, "val_index", lambda x: x + 0.5, "whole numbers in `val_index`, got float64"),
+        (True, "val_index", lambda x: x[:, None], r"val_index\.npy must be .*integers with 1 dim"),
+        (True, "val_index", lambda x: x + 0.5, r"val_index\.npy must be .*integers.* got float64"),
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_reported(
@@ -121,7 +126,7 @@ def test_arrays_that_do_not_fit_each_other_are_reported(
     assert GraphStore.open(folder).num_edges == RAW.num_edges
     change_array(folder, name, change)
     with pytest.raises(InputError, match=message):
-        GraphStore.open(folder)
+        GraphStore.open(folder).raw()
 
 
 @pytest.mark.parametrize(
@@ -167,5 +172,3 @@ def test_a_stream_is_what_numpy_saves(
         **{"dtype": dtype, "shape": list(rows.shape)},
         **{"sha256": sha256_of_array(rows)},
     }
-    with pytest.raises(ValueError, match="`rows` must be of shape"):
-        stream.append(np.zeros((2, 9)))
