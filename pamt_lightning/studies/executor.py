@@ -29,6 +29,7 @@ _STOPPED = 130  # exit code of a worker that was asked to stop during a job
 _KILLED = -9
 _STOP_CODES = (-1, -2, -15, _STOPPED)
 _READY: dict[str, Any] = {"ready": True}
+_STARTED: dict[str, Any] = {"started": True}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -127,7 +128,7 @@ class LocalExecutor(Executor):
         """Give a job to an idle worker, or to a new one."""
         while True:
             worker = self._idle_worker()
-            worker.job = job
+            worker.job, worker.has_started = job, False
             try:
                 worker.connection.send(job.payload)
             except OSError:  # it died while it was idle
@@ -161,15 +162,18 @@ class LocalExecutor(Executor):
             answer = worker.connection.recv() if worker.connection.poll() else None
         except (EOFError, OSError):
             answer = None
-        if answer == _READY:
-            worker.is_ready = True
+        if answer in (_READY, _STARTED):
+            worker.is_ready, worker.has_started = True, answer == _STARTED
             return None
         if answer is not None:
             worker.job = None
             return Finished(job_id, answer)
         code, message = worker.exit_code(), worker.last_message()
-        is_ready = worker.is_ready
+        job, is_ready, has_started = worker.job, worker.is_ready, worker.has_started
         self._remove(worker)
+        if is_ready and not has_started:  # it died while it was idle
+            self.submit(job)
+            return None
         how = f"signal {-code}" if code < 0 else f"code {code}"
         if code in _STOP_CODES:
             error = f"its process was stopped twice ({how}); the run was not recorded."
@@ -209,7 +213,7 @@ class _Worker:
             target=_serve, args=(theirs, work, prepare, self._errors), daemon=True
         )
         self.job: Job | None = None
-        self.is_ready = False
+        self.is_ready = self.has_started = False
         with _thread_variables(threads), _no_ctrl_c():
             self.process.start()
         theirs.close()
@@ -280,6 +284,7 @@ def _serve(
     connection.send(_READY)
     while True:
         payload = connection.recv()
+        connection.send(_STARTED)
         os.ftruncate(2, 0)  # messages of earlier jobs explain nothing
         try:
             answer = perform(work, payload)

@@ -291,7 +291,7 @@ def test_a_given_split_that_is_nowhere_is_an_error(folder: Path) -> None:
     message = "`split`='given' needs index files (`split_path`), or an .npz with train_index"
     with pytest.raises(InputError, match=re.escape(message)) as error:
         data.setup("fit")
-    assert "'my.graph' brings none" in str(error.value)
+    assert "'my.graph' has none" in str(error.value)
 
 
 def test_a_prediction_needs_no_labels_and_no_split(folder: Path) -> None:
@@ -558,7 +558,7 @@ def test_there_is_no_graph_before_setup() -> None:
             {"dataset": "pubmed", "path": "mine"},
             "Give `dataset` or `path`, not both, got 'pubmed' and 'mine'.",
         ),
-        ({"dataset": "pubmet"}, "There is no data set 'pubmet'. Did you mean pubmed"),
+        ({"dataset": "pubmet"}, "There is no data set 'pubmet'. Did you mean 'pubmed'"),
         ({"split": "planetoid"}, "`split` must be one of ppnp, random, given, got 'planetoid'."),
         (
             {"split": "ppnp", "split_path": "here"},
