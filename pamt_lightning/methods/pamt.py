@@ -162,7 +162,6 @@ class PAMTModule(SoftLabelModule):
                 "`representation`='logits' gives negative weights, over which no prediction can be "
                 "propagated: use `inference`='structure'."
             )
-        self.save_hyperparameters()
         self.momentum = momentum
         self.refresh_interval = refresh_interval
         self.pretrain_epochs = pretrain_epochs

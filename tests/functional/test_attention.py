@@ -225,33 +225,21 @@ def test_a_second_derivative_is_refused(tiny: SparseOperator, generator: torch.G
 def test_values_must_be_one_per_stored_entry_and_head(
     tiny: SparseOperator, shape: tuple[int, ...]
 ) -> None:
-    message = f"must be [nnz, H] with nnz=16 (stored entries), got {shape}."
-    with pytest.raises(ValueError, match=re.escape(f"`scores` {message}")):
+    fact = re.escape(f"nnz=16 (stored entries), got {shape}")
+    with pytest.raises(ValueError, match=f"`scores`.*{fact}"):
         edge_softmax(tiny, torch.zeros(shape))
-    with pytest.raises(ValueError, match=re.escape(f"`weights` {message}")):
+    with pytest.raises(ValueError, match=f"`weights`.*{fact}"):
         attention_sum(tiny, torch.zeros(shape), torch.zeros(6, 2, 3))
 
 
-@pytest.mark.parametrize("shape", [(5, 2, 3), (6, 3, 3), (6, 2)])
-def test_rows_must_be_one_per_node_and_head(tiny: SparseOperator, shape: tuple[int, ...]) -> None:
-    message = f"`h` must be [N, H, D] with N=6 and H=2 (columns of `weights`), got {shape}."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        attention_sum(tiny, torch.zeros(16, 2), torch.zeros(shape))
-
-
-@pytest.mark.parametrize("name", ["at_row", "at_col"])
-@pytest.mark.parametrize("shape", [(5, 2), (6,)])
-def test_node_scores_must_be_one_per_node(
-    tiny: SparseOperator, name: str, shape: tuple[int, ...]
-) -> None:
-    arguments = {"at_row": torch.zeros(6, 2), "at_col": torch.zeros(6, 2)}
-    arguments[name] = torch.zeros(shape)
-    with pytest.raises(
-        ValueError, match=re.escape(f"`{name}` must be [N, H] with N=6, got {shape}.")
-    ):
-        edge_scores(tiny, **arguments)
-
-
-def test_node_scores_must_have_the_same_number_of_heads(tiny: SparseOperator) -> None:
-    with pytest.raises(ValueError, match="the same number of heads, got 2 and 1"):
-        edge_scores(tiny, torch.zeros(6, 2), torch.zeros(6, 1))
+def test_rows_must_be_one_per_node_and_head(tiny: SparseOperator) -> None:
+    for shape in ((5, 2, 3), (6, 3, 3), (6, 2)):
+        with pytest.raises(ValueError, match=rf"`h`.*N=6 and H=2.*got {re.escape(str(shape))}"):
+            attention_sum(tiny, torch.zeros(16, 2), torch.zeros(shape))
+    right = torch.zeros(6, 2)
+    for wrong in (torch.zeros(5, 2), torch.zeros(6)):
+        for name, rows in (("at_row", (wrong, right)), ("at_col", (right, wrong))):
+            with pytest.raises(ValueError, match=f"`{name}`.*N=6"):
+                edge_scores(tiny, *rows)
+    with pytest.raises(ValueError, match="got 2 and 1"):
+        edge_scores(tiny, right, torch.zeros(6, 1))

@@ -94,31 +94,17 @@ def test_no_gradient_flows_through_the_weights(generator: torch.Generator) -> No
 
 
 @pytest.mark.parametrize(
-    ("shapes", "message"),
+    "shapes",
     [
-        (((4,), (4,)), "`logits` must be [N, C], got (4,)."),
-        (
-            ((4, 2), (4, 3)),
-            "`logits` and `soft_labels` must have one shape, got (4, 2) and (4, 3).",
-        ),
-        (
-            ((4, 2), (1, 2)),
-            "`logits` and `soft_labels` must have one shape, got (4, 2) and (1, 2).",
-        ),
-        (
-            ((4, 2), (4, 2), (4, 1)),
-            "`logits` and `weights` must have one shape, got (4, 2) and (4, 1).",
-        ),
-        (
-            ((2, 2), (2, 2), (2,)),
-            "`logits` and `weights` must have one shape, got (2, 2) and (2,).",
-        ),
+        ((4,), (4,)),
+        ((4, 2), (4, 3)),
+        ((4, 2), (1, 2)),
+        ((4, 2), (4, 2), (4, 1)),
+        ((2, 2), (2, 2), (2,)),
     ],
 )
-def test_shapes_that_would_broadcast_are_refused(
-    shapes: tuple[tuple[int, ...], ...], message: str
-) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_shapes_that_would_broadcast_are_refused(shapes: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(ValueError, match=rf"`logits`.*got.*{re.escape(str(shapes[-1]))}"):
         soft_cross_entropy(*(torch.ones(shape) for shape in shapes))
 
 

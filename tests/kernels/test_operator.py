@@ -79,14 +79,14 @@ def test_shares_hold_the_rows_of_the_whole(weighted: Tensor, y: Tensor, world_si
     """What each process computes, put together, is what one process computes, to the bit."""
     whole, shares = operator(weighted), parts_of(weighted.to_sparse_csr(), world_size)
     left, right = torch.arange(1.0, 9.0).double(), torch.linspace(-1, 1, 8).double()
-    computations: list[Callable[[SparseOperator], torch.Tensor]] = [
+    computations: tuple[Callable[[SparseOperator], Tensor], ...] = (
         lambda adj: adj @ y,
         lambda adj: adj.row_sums(),
         lambda adj: adj.sample(y),
         lambda adj: adj.row_index,
         lambda adj: adj.scale(left, right).values,
         lambda adj: adj.add_identity().to_dense(),
-    ]
+    )
     for compute in computations:
         assert torch.equal(torch.cat([compute(part) for part in shares]), compute(whole))
 

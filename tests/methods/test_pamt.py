@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
-from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.data.loaders import FullBatch
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
@@ -136,17 +135,6 @@ def test_alpha_one_predicts_with_the_mlp_alone() -> None:
     prediction = model.predict_nodes(data.full_batch())
     assert prediction.logits is not None
     torch.testing.assert_close(prediction.probs, torch.softmax(prediction.logits, 1))
-
-
-def test_predictions_are_distributions_also_over_the_mask() -> None:
-    data = small_data()
-    by_structure, by_mask = (
-        small_model(data, inference=kind).eval() for kind in ("structure", "mask")
-    )
-    probs = [m.predict_nodes(data.full_batch()).probs for m in (by_structure, by_mask)]
-    for p in probs:
-        torch.testing.assert_close(p.sum(1), torch.ones(len(p)))
-    assert not torch.equal(probs[0], probs[1])
 
 
 @pytest.mark.parametrize("way", INFERENCES)
@@ -334,26 +322,6 @@ def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
     a, b = trained(tmp_path, sparse, dropout=0.0), trained(tmp_path, dense, dropout=0.0)
     for name, value in a.state_dict().items():
         torch.testing.assert_close(value, b.state_dict()[name], rtol=1e-4, atol=1e-5)
-
-
-def test_a_node_that_no_label_reaches_gets_a_defined_answer() -> None:
-    adjacency = torch.sparse_csr_tensor(
-        torch.tensor([0, 1, 2, 2, 2]),
-        torch.tensor([1, 0]),
-        torch.ones(2),
-        (4, 4),
-        check_invariants=True,
-    )
-    lonely = Graph(torch.eye(4), adjacency, torch.tensor([0, 1, -1, -1]), ("a", "b")).with_split(
-        torch.tensor([0]), torch.tensor([1]), torch.tensor([], dtype=torch.int64)
-    )
-    model = PAMTModule(4, 2, hidden_dim=4).eval()
-    batch = GraphBatch.from_graph(lonely)
-    model.refresh(batch, epoch=0)
-    assert model.soft_labels is not None
-    assert torch.equal(model.soft_labels[2:], torch.zeros(2, 2))
-    probs = model.predict_nodes(batch).probs
-    torch.testing.assert_close(probs.sum(1), torch.ones(4))
 
 
 @pytest.mark.parametrize(
