@@ -20,6 +20,12 @@ DESCRIPTIONS = {
 def run_evaluate(command: str, args: Sequence[str]) -> int:
     """Run one of the three commands with the arguments that follow it."""
     choices = Choices.read(args)
+    if choices.help_of is not None:
+        from pamt_lightning.cli.configure import print_model_help
+
+        model = choices.resolve().model
+        print_model_help(model.name, model.class_path)
+        return 0
     if not choices.shows_help and choices.ckpt_path is None:
         raise CheckpointError(
             f"`pamt {command}` needs a trained model: --ckpt_path RUN/best.ckpt "

@@ -1,4 +1,4 @@
-"""The command `pamt`: answers what needs no torch at once and hands the rest on."""
+"""The command `pamt`: dispatches to the module of each command."""
 
 from __future__ import annotations
 

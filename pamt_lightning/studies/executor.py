@@ -176,7 +176,7 @@ class LocalExecutor(Executor):
             return None
         how = f"signal {-code}" if code < 0 else f"code {code}"
         if code in _STOP_CODES:
-            error = f"its process was stopped twice ({how}); the run was not recorded."
+            error = f"its process was stopped ({how}); the run was not recorded."
             return Finished(job_id, {"error": error}, stopped=True)
         memory = ", which often means that memory was short" if code == _KILLED else ""
         error = f"process ended with {how}{memory}{f': {message}' if message else '.'}"

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from pamt_lightning.errors import CheckpointError
+from pamt_lightning.methods.base import CHECKPOINT_FORMAT
 from pamt_lightning.training.config import SIZES, RunConfig, import_class
 from pamt_lightning.training.layers import Layer, ModelName, make_layer
 from pamt_lightning.training.stopping import BEST, LAST
 
-FORMAT = 2  # of a training that can be resumed; version 0.1 wrote none
 # Where files are and how often metrics are logged does not affect results.
 _MAY_CHANGE = ("root", "offline", "log_every_n_epochs")
 
@@ -101,7 +101,7 @@ def check_resumable(
         raise CheckpointError(
             f"{file} is for test and predict; a training is resumed from the {LAST} beside it."
         )
-    if checkpoint.get("format") != FORMAT:
+    if checkpoint.get("format") != CHECKPOINT_FORMAT:
         raise CheckpointError(
             f"{file} was written by an earlier version of pamt and cannot be resumed. Start the "
             f"run again: pamt fit --config {file.with_name('config.yaml')}. Test and predict still "
@@ -115,9 +115,10 @@ def check_resumable(
     old_model = ModelName.parse(str(checkpoint["model_class"]))
     chosen = import_class(str(config.model["class_path"]))
     model = ModelName.parse(f"{chosen.__module__}.{chosen.__qualname__}")
-    if old_model.class_path != model.class_path:
+    old_name = str(checkpoint.get("method", old_model.name))
+    if old_model.class_path != model.class_path or old_name != config.method:
         raise CheckpointError(
-            f"{file} is of {old_model.name}, the model is now {config.method}. Resume with the "
+            f"{file} is of {old_name}, the model is now {config.method}. Resume with the "
             "same model, or start a new run without --ckpt_path."
         )
     done, max_epochs = int(checkpoint["epoch"]), config.trainer.get("max_epochs")

@@ -14,7 +14,15 @@ import yaml
 
 from pamt_lightning.errors import InputError, did_you_mean, error_context
 from pamt_lightning.files import write_whole
-from pamt_lightning.training.layers import ModelName, dataset_file, merge, nested, resolve
+from pamt_lightning.methods.registry import DEFAULT, find_method
+from pamt_lightning.training.layers import (
+    ModelName,
+    dataset_file,
+    make_layer,
+    merge,
+    nested,
+    resolve,
+)
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 2000,
@@ -53,64 +61,65 @@ class RunConfig:
     @classmethod
     def create(
         cls,
-        method: str = "PAMT",
+        method: str | None = None,
         *,
         dataset: str | None = None,
         data: Mapping[str, Any] | None = None,
         model: Mapping[str, Any] | None = None,
         stopping: Mapping[str, Any] | None = None,
         trainer: Mapping[str, Any] | None = None,
-        seed: int = 0,
-        test: bool = True,
+        seed: int | None = None,
+        test: bool | None = None,
     ) -> RunConfig:
         """A run as ``pamt fit --config configs/DATASET.yaml --model METHOD`` has it.
 
         Args:
-            method: Name of a method (`pamt methods`), or the path of a class.
+            method: Name of a method (`pamt methods`), or the path of a class; that of the config
+                file unless given, else PAMT.
             dataset: Name of a data set (`pamt datasets`), or a config file.
             data: Further arguments of `GraphDataModule`.
             model: Arguments of the method that differ from its own values.
             stopping: Arguments of `BestStopping`.
             trainer: Arguments of ``pl.Trainer``.
-            seed: Seed of the initialisation and of the training.
-            test: Whether the best state is tested after the training.
+            seed: Seed of the initialisation and of the training; 0 unless given.
+            test: Whether the best state is tested after the training; it is unless given.
         """
         files = [] if dataset is None else [dataset_file(dataset)]
         resolved = resolve(files, method, data)
-        content: dict[str, Any] = {"trainer": dict(TRAINER_DEFAULTS)}
-        merge(content, resolved.merged())
+        content = resolved.merged()
         given = {"data": data, "model": model, "stopping": stopping, "trainer": trainer}
         for section, values in given.items():
-            content[section] = content.get(section, {}) | deepcopy(dict(values or {}))
-        return cls.from_sections(resolved.model, content | {"seed_everything": seed}, test=test)
+            merge(content.setdefault(section, {}), values or {})
+        if seed is not None:
+            content["seed_everything"] = seed
+        if test is not None:
+            content["test_after_fit"] = test
+        return cls.from_sections(resolved.model, content)
 
     @classmethod
-    def from_sections(
-        cls, model: ModelName, content: Mapping[str, Any], *, test: bool | None = None
-    ) -> RunConfig:
+    def from_sections(cls, model: ModelName, content: Mapping[str, Any]) -> RunConfig:
         """A run from the sections of a config file, its model section being the arguments."""
         return cls(
             method=model.name,
             model={"class_path": model.class_path, "init_args": dict(content.get("model", {}))},
             data=dict(content.get("data", {})),
             stopping=dict(content.get("stopping", {})),
-            trainer=dict(content.get("trainer", {})),
+            trainer={**TRAINER_DEFAULTS, **content.get("trainer", {})},
             seed=int(content.get("seed_everything", 0)),
-            test=bool(content.get("test_after_fit", True)) if test is None else test,
+            test=bool(content.get("test_after_fit", True)),
         )
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> RunConfig:
         """The run that `to_dict` describes."""
-        model = content["model"]
-        named = ModelName.parse(str(model["class_path"]))
-        return cls.from_sections(named, {**content, "model": model.get("init_args", {})})
+        layer = make_layer("the configuration", content)
+        return cls.from_sections(layer.model or ModelName.parse(DEFAULT.name), layer.content)
 
     def to_dict(self) -> dict[str, Any]:
         """The run as ``config.yaml`` holds it: a method of the package is named, not its class."""
-        named = ModelName.parse(str(self.model["class_path"]))
-        chosen = named if named.method is None else ModelName.parse(self.method)
-        class_path = self.model["class_path"] if chosen.method is None else chosen.name
+        method = find_method(self.method)
+        is_own = method is not None and method.class_path == self.model["class_path"]
+        class_path = method.name if method and is_own else self.model["class_path"]
         return deepcopy(
             {
                 "seed_everything": self.seed,

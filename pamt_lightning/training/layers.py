@@ -86,7 +86,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What config files and the choice of a model come to.
+    """The result of combining config files and the chosen model.
 
     Attributes:
         model: The model.
@@ -219,7 +219,7 @@ def _expand(layer: Layer, dataset: str | None) -> list[Layer]:
 
 
 def _dataset_in_use(layers: Sequence[Layer]) -> str | None:
-    """The published data set that the layers come to; none for a graph of the user's own."""
+    """The published data set that the layers select; none for the user's own graph."""
     choice: dict[str, Any] = {}
     for layer in layers:
         choice |= layer.content.get("data", {})

@@ -15,7 +15,7 @@ from pamt_lightning.training.stopping import BEST
 
 
 def print_run(result: RunResult) -> None:
-    """Print what a run came to."""
+    """Print the results of a run."""
     record = result.record
     sizes, noise, inference = record["sizes"], record["structure_noise"], record["inference"]
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"

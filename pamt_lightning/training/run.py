@@ -22,6 +22,7 @@ from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.training.checkpoint import (
     check_resumable,
     data_state,
+    find_checkpoint,
     load_checkpoint,
     model_values,
 )
@@ -112,7 +113,9 @@ def run(
         datamodule = GraphDataModule(**config.data)
         model = _build_model(config, datamodule.num_features, datamodule.num_classes)
         place = None
-        if (folder or root) and not config.trainer.get("fast_dev_run"):
+        if resume == "last" and not (folder or root):
+            raise InputError("`resume`='last' needs `folder` or `root`.")
+        if (folder or root or resume) and not config.trainer.get("fast_dev_run"):
             place = choose_folder(datamodule, config.method, config.seed, folder, root, resume)
         checkpoint = _open_resumed(place, config, model, datamodule)
         dirpath = None if place is None else str(place.path)
@@ -169,7 +172,9 @@ def _test(
         return {}
     best = None if place is None else place.path / BEST
     ckpt_path = best if best is not None and best.is_file() else None
-    found = trainer.test(model, datamodule=datamodule, ckpt_path=ckpt_path, verbose=False)
+    found = trainer.test(
+        model, datamodule=datamodule, ckpt_path=ckpt_path, verbose=False, weights_only=True
+    )
     return dict(found[0])
 
 
@@ -251,8 +256,7 @@ def _build_trainer(
         options["enable_progress_bar"] = False
     elif options.get("enable_progress_bar") is not False:
         callbacks += [] if any(isinstance(c, ProgressBar) for c in callbacks) else [EpochBar()]
-    if not quiet:
-        callbacks += [TensorBoardMonitor(), LongRunNote()]
+    callbacks += [TensorBoardMonitor(), *([] if quiet else [LongRunNote()])]
     if stopping is not None:
         callbacks += [_MethodName(config.method), stopping]
     if place is not None and logger in (None, True):
@@ -287,7 +291,7 @@ def _open_resumed(
     """The checkpoint that is resumed, after a check that it is of the same run."""
     if place is None or place.resumed is None:
         return None
-    checkpoint = load_checkpoint(place.resumed)
+    checkpoint = load_checkpoint(find_checkpoint(place.resumed, LAST))
     check_resumable(place.resumed, checkpoint, config, model.hparams, datamodule.hparams)
     done = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
     print(f"Resuming after epoch {done} of {place.resumed}.", file=sys.stderr)

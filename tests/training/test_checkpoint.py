@@ -12,8 +12,8 @@ import torch
 
 from pamt_lightning import run
 from pamt_lightning.errors import CheckpointError
+from pamt_lightning.methods.base import CHECKPOINT_FORMAT
 from pamt_lightning.training.checkpoint import (
-    FORMAT,
     data_state,
     find_checkpoint,
     layer_of,
@@ -60,7 +60,7 @@ def test_a_missing_checkpoint_is_named(
 def test_a_checkpoint_holds_what_its_run_was(folder: Path) -> None:
     for name in ("best.ckpt", "last.ckpt"):
         checkpoint = load_checkpoint(folder / name)
-        assert checkpoint["format"] == FORMAT
+        assert checkpoint["format"] == CHECKPOINT_FORMAT
         model = model_of(checkpoint)
         assert (model.name, model.class_path) == ("PAMT_0", "pamt_lightning.PAMTModule")
         assert model_values(checkpoint)["num_features"] == 60

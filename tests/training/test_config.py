@@ -134,3 +134,30 @@ class Last(Middle):
 def test_further_keyword_arguments_are_those_of_the_base() -> None:
     found = {name: parameter.default for name, parameter in arguments(Last).items()}
     assert found == {"a": 1, "b": 3, "c": 4}
+
+
+def test_a_config_file_decides_what_is_not_given(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "model: GAT\nseed_everything: 7\ntest_after_fit: false\n"
+        "data: {dataset: synthetic, synthetic: {num_nodes: 50, seed: 3}}\n"
+    )
+    config = RunConfig.create(dataset=str(file), data={"synthetic": {"seed": 4}})
+    assert (config.method, config.seed, config.test) == ("GAT", 7, False)
+    assert config.data["synthetic"] == {"num_nodes": 50, "seed": 4}
+    assert RunConfig.create("MLP", dataset=str(file), seed=1, test=True).method == "MLP"
+
+
+def test_a_plain_description_gets_the_trainers_defaults() -> None:
+    config = RunConfig.from_dict({"model": "GAT", "data": {"dataset": "synthetic"}})
+    assert config.method == "GAT"
+    assert config.trainer["max_epochs"] == 2000
+    with pytest.raises(InputError, match="modell"):
+        RunConfig.from_dict({"modell": "GAT"})
+
+
+def test_a_name_of_ones_own_keeps_the_class() -> None:
+    config = RunConfig("mine", {"class_path": "pamt_lightning.MLPModule", "init_args": {}})
+    assert config.to_dict()["model"]["class_path"] == "pamt_lightning.MLPModule"
+    wrong = RunConfig("GCN", {"class_path": "pamt_lightning.MLPModule", "init_args": {}})
+    assert wrong.to_dict()["model"]["class_path"] == "pamt_lightning.MLPModule"

@@ -185,3 +185,11 @@ def test_it_learns_on_the_synthetic_graph_as_shipped(name: str) -> None:
     least = {"MLP": 0.15, "LabelPropagation": 0.4}.get(name, 0.5)
     assert result.test_acc is not None
     assert result.test_acc > 1 / 6 + least  # six classes of about one size
+
+
+def test_resuming_needs_a_run_to_resume(tmp_path: Path) -> None:
+    config = RunConfig.create("MLP", data={"dataset": "synthetic"})
+    with pytest.raises(InputError, match="folder"):
+        run(config, resume="last")
+    with pytest.raises(InputError, match="nowhere"):
+        run(config, resume=tmp_path / "nowhere.ckpt")

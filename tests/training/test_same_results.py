@@ -1,6 +1,6 @@
 """Every method still computes what it did: the guard of `results_version`.
 
-``tests/fixtures/version_0_1/expected.json`` holds the results of the runs whose configurations are
+``tests/fixtures/reference/expected.json`` holds the results of the runs whose configurations are
 beside it; ``tests/fixtures/results_versions.json`` holds the version of each method's results that
 these numbers belong to. The tolerance is wide enough for another processor.
 """
