@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pamt_lightning
-from pamt_lightning import PAMTModule
+from pamt_lightning import PAMTModule, RunConfig, run
 from pamt_lightning.cli.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -177,3 +177,19 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
     else:
         accuracy = float(scope["trainer"].callback_metrics["test_acc"])
     assert 0 < accuracy <= 1
+
+
+def test_the_example_of_a_method_of_ones_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ROOT / "docs" / "examples"
+    monkeypatch.syspath_prepend(folder)
+    assert len((folder / "two_hop.py").read_text(encoding="utf-8").splitlines()) <= 60
+    synthetic = {"num_nodes": 240, "num_classes": 3, "num_features": 60, "words_per_node": 8.0}
+    config = RunConfig.create(
+        "two_hop.TwoHopModule",
+        data={"synthetic": synthetic, "train": 8, "val": 60},
+        trainer={"max_epochs": 60},
+    )
+    result = run(config, quiet=True)
+    assert result.record["method"] == "TwoHop"
+    assert result.test_acc is not None
+    assert result.test_acc > 0.5  # of three classes
