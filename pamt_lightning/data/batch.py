@@ -44,7 +44,7 @@ class GraphBatch:
         self.graph, self.x, self.adj_norm, self.batch_size = graph, x, adj_norm, batch_size
         self.nodes: Tensor | None = None
         self._own: Tensor | slice = adj_norm.rows.local
-        self._whole = self
+        self._source: GraphBatch | None = None  # the whole graph, for a batch of some nodes
 
     @classmethod
     def from_graph(
@@ -65,6 +65,10 @@ class GraphBatch:
             if not is_sparse_enough(stored, graph.num_nodes, graph.num_features):
                 x = x.to_dense()
         return cls(graph, x, adj_norm, batch_size)
+
+    @property
+    def _whole(self) -> GraphBatch:
+        return self._source or self
 
     @property
     def num_nodes(self) -> int:
@@ -162,6 +166,7 @@ class GraphBatch:
             x = x.starting_at(before, entries)
         batch = copy.copy(self)
         batch.x, batch.nodes, batch._own = x.to(self.device), nodes, own
+        batch._source = self._whole
         return batch
 
     def rows_of(self, matrix: Tensor) -> Tensor:
