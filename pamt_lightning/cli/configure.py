@@ -281,19 +281,15 @@ class FitOptions:
     Attributes:
         choices: Config files, model and data.
         config: The run that the command line describes.
-        options: The values of all options, those of the command among them.
         configurator: Makes further runs.
     """
 
     choices: Choices
     config: RunConfig
-    options: Any
     configurator: Configurator
 
     @classmethod
-    def parse(
-        cls, command: str, description: str, args: Sequence[str], add_options: AddOptions
-    ) -> FitOptions:
+    def parse(cls, command: str, args: Sequence[str]) -> FitOptions:
         """Read a command line.
 
         Raises:
@@ -301,16 +297,15 @@ class FitOptions:
         """
         choices = Choices.read(args)
         resolved = choices.resolve()
-        configurator = Configurator(command, description, add_options)
+        configurator = Configurator(command)
         if choices.help_of is not None:
             print_model_help(resolved.model.name, resolved.model.class_path)
             raise SystemExit(0)
         if choices.shows_help:
             configurator.cli(resolved.model.class_path).parser.print_help()
             raise SystemExit(0)
-        request = Request(resolved, choices.words, choices.options)
-        config, options = configurator.parse(request)
-        return cls(choices, config, options, configurator)
+        config, _ = configurator.parse(Request(resolved, choices.words, choices.options))
+        return cls(choices, config, configurator)
 
     def configure(
         self, options: Mapping[str, Any] | None = None, dataset: str | None = None

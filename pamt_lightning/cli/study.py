@@ -241,7 +241,7 @@ def fit_options(command: str, args: Sequence[str]) -> FitOptions:
 
     from pamt_lightning.cli.configure import FitOptions
 
-    return FitOptions.parse(command, "", args, lambda parser: None)
+    return FitOptions.parse(command, args)
 
 
 def _list(value: str | None) -> list[str] | None:

@@ -220,19 +220,16 @@ def test_the_options_of_a_method_are_explained(
 
 def test_a_command_with_many_runs_has_the_options_of_fit() -> None:
     args = ["--config", "configs/cora_ml.yaml", "--model", "PAMT_0", "--model.lr", "0.3"]
-    fit = FitOptions.parse(
-        "bench", "", [*args, "--jobs", "2"], lambda p: p.add_argument("--jobs", type=int)
-    )
-    assert fit.options.jobs == 2
+    fit = FitOptions.parse("bench", args)
     assert fit.config.method == "PAMT_0"
     other = fit.configure({"data.split_seed": "val1", "model.lr": 0.4})
     assert other.data["split_seed"] == "val1"
     assert other.model["init_args"]["lr"] == 0.4
     assert fit.config.model["init_args"]["lr"] == 0.3
-    below = FitOptions.parse("study", "", args[2:], lambda parser: None).configure({}, "citeseer")
+    below = FitOptions.parse("study", args[2:]).configure({}, "citeseer")
     assert below.data["dataset"] == "citeseer"
     assert below.model["init_args"]["momentum"] == 0.25  # of configs/citeseer.yaml
     assert below.model["init_args"]["lr"] == 0.3
     with pytest.raises(SystemExit) as stop:
-        FitOptions.parse("bench", "", ["--help"], lambda parser: None)
+        FitOptions.parse("bench", ["--help"])
     assert stop.value.code == 0

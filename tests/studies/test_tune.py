@@ -389,7 +389,7 @@ def test_the_first_choice_is_that_of_the_space_else_the_first_trial(tmp_path: Pa
 
 
 def parse(*args: str) -> FitOptions:
-    return FitOptions.parse("tune", "", args, lambda parser: None)
+    return FitOptions.parse("tune", args)
 
 
 @pytest.fixture(scope="module")
