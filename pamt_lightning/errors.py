@@ -7,7 +7,7 @@ a bug and keeps its traceback. Each is a ``ValueError``, so library users need n
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -44,3 +44,31 @@ def error_context(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def require_in(interval: str, **values: float) -> None:
+    """Raise an `InputError` unless all values lie in an interval such as ``[0, 1)``."""
+    low, high = map(float, interval[1:-1].split(","))
+    for name, value in values.items():
+        above = low <= value if interval[0] == "[" else low < value
+        below = value <= high if interval[-1] == "]" else value < high
+        if not (above and below):
+            raise InputError(f"`{name}` must lie in {interval}, got {value}.")
+
+
+def require_one_of(choices: Iterable[str], **values: str) -> None:
+    """Raise an `InputError` unless all values are among the choices."""
+    for name, value in values.items():
+        if value not in choices:
+            raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
+
+
+def require_shape(name: str, shape: Sequence[int], dims: str, **sizes: int) -> None:
+    """Raise a ``ValueError`` unless a tensor has dimensions such as ``N C``, some of known size."""
+    wanted = dims.split()
+    if len(shape) != len(wanted) or any(
+        sizes.get(dim, size) != size for dim, size in zip(wanted, shape, strict=True)
+    ):
+        known = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
+        expected = f"[{', '.join(wanted)}]" + (f" with {known}" if known else "")
+        raise ValueError(f"`{name}` must be {expected}, got {tuple(shape)}.")

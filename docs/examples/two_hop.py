@@ -6,13 +6,14 @@ Run it from the folder of this file:
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from pamt_lightning.functional import smooth
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import build
 from pamt_lightning.methods.supervised import SupervisedModule
 from pamt_lightning.nn.mlp import InputLinear
 
@@ -44,9 +45,7 @@ class TwoHopModule(SupervisedModule):
         num_classes: int,
         hidden_dim: int = 32,
         dropout: float = 0.5,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay)
-        self.save_hyperparameters()
-        self.net = build(TwoHop, num_features, hidden_dim, num_classes, dropout)
+        super().__init__(num_features, num_classes, **options)
+        self.net = TwoHop(num_features, hidden_dim, num_classes, dropout)

@@ -194,4 +194,4 @@ class GraphBatch:
 
 
 def _features(graph: Graph, dtype: torch.dtype, nodes: Tensor | slice) -> Features:
-    return as_features(graph.x).take_rows(nodes).as_type(dtype)
+    return as_features(graph.x).take_rows(nodes).to(dtype)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
+from pamt_lightning.errors import require_in, require_shape
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.symmetric import symmetric_product
 
@@ -33,28 +32,14 @@ def gaussian_convolution(
     Returns:
         :math:`M'` and :math:`\Sigma'`, each ``[N, D]``.
     """
-    if mean.dim() != 2 or len(mean) != adj_norm.num_nodes:
-        raise ValueError(
-            f"`mean` must be [N, D] with N={adj_norm.num_nodes} (rows of `adj_norm`), "
-            f"got {tuple(mean.shape)}."
-        )
-    if variance.shape != mean.shape:
-        raise ValueError(
-            f"`variance` must have the shape of `mean`, {tuple(mean.shape)}, "
-            f"got {tuple(variance.shape)}."
-        )
-    require_gamma(gamma)
+    require_shape("mean", mean.shape, "N D", N=adj_norm.num_nodes)
+    require_shape("variance", variance.shape, "N D", N=adj_norm.num_nodes, D=mean.shape[1])
+    require_in("[0, inf)", gamma=gamma)
     attention = torch.exp(-gamma * variance)
     return (
         symmetric_product(adj_norm, mean * attention),
         symmetric_product(adj_norm.squared, variance * attention.square()),
     )
-
-
-def require_gamma(gamma: float) -> None:
-    """Raise a ``ValueError`` unless ``gamma`` is finite and 0 or more."""
-    if not 0.0 <= gamma < math.inf:
-        raise ValueError(f"`gamma` must be finite and 0 or more, got {gamma}.")
 
 
 def kl_to_standard_normal(mean: Tensor, variance: Tensor) -> Tensor:
@@ -74,10 +59,7 @@ def kl_to_standard_normal(mean: Tensor, variance: Tensor) -> Tensor:
     Returns:
         Shape ``[N]``.
     """
-    if mean.dim() != 2 or variance.shape != mean.shape:
-        raise ValueError(
-            "`mean` and `variance` must both be [N, D], "
-            f"got {tuple(mean.shape)} and {tuple(variance.shape)}."
-        )
+    require_shape("mean", mean.shape, "N D")
+    require_shape("variance", variance.shape, "N D", N=len(mean), D=mean.shape[1])
     variance = variance.clamp(min=VARIANCE_FLOOR)
     return 0.5 * (mean.square() + variance - variance.log() - 1.0).mean(dim=1)

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from pamt_lightning.errors import require_in, require_shape
 from pamt_lightning.kernels.columns import row_log_softmax, row_softmax
 
 
@@ -22,24 +23,15 @@ def soft_cross_entropy(
         logits: :math:`f_\theta(X)`, shape ``[N, C]``.
         soft_labels: :math:`Y_{soft}`, shape ``[N, C]``; rows need not sum to one.
         weights: Optional :math:`w`, shape ``[N, C]``; see `confidence_weights`.
-
-    Returns:
-        A scalar.
     """
-    if logits.dim() != 2:
-        raise ValueError(f"`logits` must be [N, C], got {tuple(logits.shape)}.")
-    if logits.shape != soft_labels.shape:
-        raise ValueError(
-            "`logits` and `soft_labels` must have one shape, "
-            f"got {tuple(logits.shape)} and {tuple(soft_labels.shape)}."
-        )
-    if weights is not None and weights.shape != logits.shape:
-        raise ValueError(
-            "`logits` and `weights` must have one shape, "
-            f"got {tuple(logits.shape)} and {tuple(weights.shape)}."
-        )
-    target = soft_labels if weights is None else soft_labels * weights
-    return -(target * row_log_softmax(logits)).sum() / logits.shape[1]
+    log_probs = row_log_softmax(logits)
+    nodes, classes = logits.shape
+    require_shape("soft_labels", soft_labels.shape, "N C", N=nodes, C=classes)
+    target = soft_labels
+    if weights is not None:
+        require_shape("weights", weights.shape, "N C", N=nodes, C=classes)
+        target = soft_labels * weights
+    return -(target * log_probs).sum() / classes
 
 
 def blend_soft_labels(old: Tensor, new: Tensor, momentum: float) -> Tensor:
@@ -51,16 +43,9 @@ def blend_soft_labels(old: Tensor, new: Tensor, momentum: float) -> Tensor:
         old: :math:`Y_{soft}`, shape ``[N, C]``.
         new: :math:`Y^t_{soft}`, shape ``[N, C]``.
         momentum: :math:`\beta` in ``[0, 1)``; 0 replaces the soft labels (PAMT_1).
-
-    Returns:
-        The updated soft labels, shape ``[N, C]``.
     """
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"`momentum` must lie in [0, 1), got {momentum}.")
-    if old.shape != new.shape:
-        raise ValueError(
-            f"`old` and `new` must have one shape, got {tuple(old.shape)} and {tuple(new.shape)}."
-        )
+    require_in("[0, 1)", momentum=momentum)
+    require_shape("new", new.shape, "N C", N=len(old), C=old.shape[1])
     if momentum == 0.0:
         return new
     return momentum * old + (1.0 - momentum) * new
@@ -79,8 +64,7 @@ def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
     Returns:
         :math:`w`, shape ``[N, C]``, detached from the graph of gradients.
     """
-    if not gamma >= 0:
-        raise ValueError(f"`gamma` must be 0 or more, got {gamma}.")
+    require_in("[0, inf)", gamma=gamma)
     return row_softmax(logits.detach()) ** gamma
 
 
@@ -93,8 +77,6 @@ def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
         epoch: Number of finished epochs :math:`t`; at 0 the exponent is 0.
         epsilon: How slowly :math:`\gamma` grows.
     """
-    if epoch < 0:
-        raise ValueError(f"`epoch` must be 0 or more, got {epoch}.")
-    if not epsilon > 0:
-        raise ValueError(f"`epsilon` must be greater than 0, got {epsilon}.")
+    require_in("[0, inf)", epoch=epoch)
+    require_in("(0, inf)", epsilon=epsilon)
     return math.log1p(epoch / epsilon)

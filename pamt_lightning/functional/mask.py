@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
+from pamt_lightning.errors import require_in, require_one_of, require_shape
 from pamt_lightning.functional.normalize import normalize_symmetric, safe_degree
-from pamt_lightning.kernels.columns import row_softmax
+from pamt_lightning.kernels.columns import row_softmax, unit_rows
 from pamt_lightning.kernels.operator import SparseOperator
 
 Representation = Literal["softmax", "cosine", "logits"]
@@ -28,21 +29,13 @@ def mask_representation(
         kind: What a row of :math:`H` is.
         temperature: Logits are divided by it before the softmax; above 1 softens an overconfident
             classifier. Not used by ``logits``.
-
-    Returns:
-        :math:`H`, shape ``[N, C]``.
     """
-    if not temperature > 0:
-        raise ValueError(f"`temperature` must be greater than 0, got {temperature}.")
+    require_in("(0, inf)", temperature=temperature)
+    require_one_of(get_args(Representation), kind=kind)
     if kind == "logits":
         return logits
-    probs = row_softmax(logits / temperature).contiguous()
-    if kind == "softmax":
-        return probs
-    if kind == "cosine":
-        # A softmax row is never zero: its largest entry is at least 1 / C.
-        return probs / probs.square().sum(dim=-1, keepdim=True).sqrt()
-    raise ValueError(f"`kind` must be one of softmax, cosine, logits, got {kind!r}.")
+    probs = row_softmax(logits / temperature)
+    return probs if kind == "softmax" else unit_rows(probs)
 
 
 def mask_adjacency(adj_norm: SparseOperator, h: Tensor, *, floor: float = 0.0) -> SparseOperator:
@@ -59,13 +52,8 @@ def mask_adjacency(adj_norm: SparseOperator, h: Tensor, *, floor: float = 0.0) -
     Returns:
         :math:`A_p`, with the sparsity of ``adj_norm``.
     """
-    if not 0.0 <= floor <= 1.0:
-        raise ValueError(f"`floor` must lie in [0, 1], got {floor}.")
-    if h.dim() != 2 or len(h) != adj_norm.num_nodes:
-        raise ValueError(
-            f"`h` must be [N, C] with N={adj_norm.num_nodes} (rows of `adj_norm`), "
-            f"got {tuple(h.shape)}."
-        )
+    require_in("[0, 1]", floor=floor)
+    require_shape("h", h.shape, "N C", N=adj_norm.num_nodes)
     similarity = adj_norm.sample(h)
     if floor:
         similarity = floor + (1.0 - floor) * similarity
@@ -83,6 +71,7 @@ def renormalize_mask(adj_mask: SparseOperator, kind: MaskNormalization = "none")
     Returns:
         A matrix with the sparsity of ``adj_mask``; empty rows stay empty.
     """
+    require_one_of(get_args(MaskNormalization), kind=kind)
     if kind == "none":
         return adj_mask
     if bool((adj_mask.values < 0).any()):
@@ -92,6 +81,4 @@ def renormalize_mask(adj_mask: SparseOperator, kind: MaskNormalization = "none")
         )
     if kind == "sym":
         return normalize_symmetric(adj_mask)
-    if kind == "row":
-        return adj_mask.scale(safe_degree(adj_mask.row_sums()).reciprocal())
-    raise ValueError(f"`kind` must be one of none, row, sym, got {kind!r}.")
+    return adj_mask.scale(safe_degree(adj_mask.row_sums()).reciprocal())

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from pamt_lightning.errors import require_in, require_shape
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.symmetric import apply_symmetric
 
@@ -36,16 +37,10 @@ def propagate(
     Returns:
         :math:`Y^{(K)}`, shape ``[N, C]``.
     """
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"`alpha` is a teleport weight and must lie in [0, 1], got {alpha}.")
-    if num_steps < 0:
-        raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
-    if y0.dim() != 2:
-        raise ValueError(f"`y0` must be [N, C], got {tuple(y0.shape)}.")
-    if tuple(adj.shape) != (len(y0), len(y0)):
-        raise ValueError(
-            f"`adj` must be [N, N] with N={len(y0)} (rows of `y0`), got {tuple(adj.shape)}."
-        )
+    require_in("[0, 1]", alpha=alpha)
+    require_in("[0, inf)", num_steps=num_steps)
+    require_shape("y0", y0.shape, "N C")
+    require_shape("adj", adj.shape, "N N", N=len(y0))
     step = (1.0 - alpha) * adj
     restart = alpha * y0
     y = y0
@@ -60,18 +55,14 @@ def propagate(
 def smooth(adj: SparseOperator, h: Tensor, *, num_steps: int, alpha: float) -> Tensor:
     r"""`propagate` over a symmetric matrix, to train through (APPNP, Eq. 4 to 6; SGC, Eq. 8).
 
-    .. math:: H^{(k)} = (1 - \alpha)\, A H^{(k-1)} + \alpha H^{(0)}, \qquad k = 1, \dots, K
-
-    The result is :math:`P(A) H^{(0)}` with a polynomial :math:`P`, so :math:`P(A)` is symmetric.
+    The result is :math:`P(A) H^{(0)}` with a polynomial :math:`P`, so :math:`P(A)` is symmetric
+    and its backward pass is the propagation itself.
 
     Args:
         adj: :math:`A`, symmetric (not checked), shape ``[N, N]``; no gradient flows to it.
         h: :math:`H^{(0)}`, shape ``[N, D]``.
         num_steps: Number of steps :math:`K`; 0 returns ``h``.
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 0 gives :math:`A^K H^{(0)}`.
-
-    Returns:
-        :math:`H^{(K)}`, shape ``[N, D]``.
     """
     if num_steps == 0:
         return h
@@ -88,17 +79,10 @@ def propagate_labels(
     alpha: float,
     reset: bool,
 ) -> Tensor:
-    r"""Propagate the labels of some nodes over the graph: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
+    r"""Propagate the labels of the nodes ``index``: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
 
-    Args:
-        adj: :math:`\hat{A}` or :math:`A_p`, shape ``[N, N]``.
-        labels: Class of every node, shape ``[N]``; only those at ``index`` are read.
-        index: The labelled nodes.
-        num_classes: Number of classes C.
-        num_steps: Number of steps :math:`K`.
-        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``.
-        reset: Whether labelled rows are reset to their one-hot form after every step (the PT
-            method).
+    ``reset`` resets their rows to the one-hot form after every step, as in the PT method. See
+    `propagate` and `one_hot_rows` for the other arguments.
 
     Returns:
         Shape ``[N, C]``; zero rows where no label arrives.
@@ -109,16 +93,9 @@ def propagate_labels(
 
 
 def one_hot_rows(labels: Tensor, index: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
-    r"""The start matrix :math:`Y_L`: one-hot rows at ``index``, zero rows elsewhere.
+    r"""The start matrix :math:`Y_L` ``[N, C]``: one-hot rows at ``index``, zero rows elsewhere.
 
-    Args:
-        labels: Class of every node, shape ``[N]``; only those at ``index`` are read.
-        index: The labelled nodes.
-        num_classes: Number of classes C.
-        dtype: Type of the result.
-
-    Returns:
-        :math:`Y_L`, shape ``[N, C]``.
+    Of ``labels`` ``[N]`` only those at ``index`` are read.
     """
     chosen = labels[index]
     if bool(((chosen < 0) | (chosen >= num_classes)).any()):

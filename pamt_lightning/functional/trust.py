@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from pamt_lightning.errors import require_in, require_shape
 from pamt_lightning.kernels.operator import SparseOperator
+from pamt_lightning.kernels.pairs import pair_products
 
 _BINS = 40
 _RANDOM_PAIRS = 1 << 16
-_ENTRIES_AT_ONCE = 1 << 22  # bounds the memory of the two gathered blocks of rows
 
 
 def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -25,34 +25,11 @@ def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
         One value per pair in double precision, rounded to nine decimals so that the order of a sum
         does not matter, shape ``[M]``; 0 if a node has no attributes.
     """
-    if first.shape != second.shape:
-        raise ValueError(
-            f"`first` and `second` must have one length, got {len(first)} and {len(second)}."
-        )
-    sparse = x.layout == torch.sparse_csr
-    # SciPy multiplies sparse rows entry by entry; torch has nothing like it.
-    matrix = _scipy_matrix(x) if sparse else None
-    width = max(1, len(x.values()) // max(1, x.shape[0]) if sparse else x.shape[1])
-    step = max(1, _ENTRIES_AT_ONCE // width)
-    cosine = torch.empty(len(first), dtype=torch.float64, device=x.device)
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
-        if matrix is None:
-            one, two = x[first[part]].double(), x[second[part]].double()
-            parts = [(one * two).sum(1), one.square().sum(1), two.square().sum(1)]
-        else:
-            left, right = matrix[first[part].cpu().numpy()], matrix[second[part].cpu().numpy()]
-            pairs = ((left, right), (left, left), (right, right))
-            parts = [torch.as_tensor(a.multiply(b).sum(1), device=x.device) for a, b in pairs]
-        product, left_square, right_square = parts
-        cosine[part] = (product / (left_square * right_square).sqrt()).nan_to_num(0.0)
-    return cosine.round(decimals=9)
-
-
-def _scipy_matrix(x: Tensor) -> sp.csr_array:
-    parts = (x.values().double(), x.col_indices(), x.crow_indices())
-    shape = (x.shape[0], x.shape[1])
-    return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=shape)
+    require_shape("second", second.shape, "M", M=len(first))
+    nodes = torch.arange(x.shape[0], device=first.device)
+    squares = pair_products(x, nodes, nodes)
+    lengths = (squares[first] * squares[second]).sqrt()
+    return (pair_products(x, first, second) / lengths).nan_to_num(0.0).round(decimals=9)
 
 
 def random_pairs(
@@ -61,11 +38,6 @@ def random_pairs(
     """Pairs of nodes as edges would join them at random, with the degrees that the nodes have.
 
     A node is drawn in proportion to its number of edges, self-loops not counted.
-
-    Args:
-        adj: Symmetric matrix, shape ``[N, N]``.
-        num_pairs: How many to draw.
-        generator: Where the random numbers come from, on the CPU.
 
     Returns:
         Both nodes of each pair, shape ``[M]``: fewer than ``num_pairs``, because pairs of a node
@@ -98,8 +70,7 @@ def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BI
     Returns:
         The probability for each score, shape ``[M]``; their mean is :math:`\pi_0`.
     """
-    if num_bins < 1:
-        raise ValueError(f"`num_bins` must be at least 1, got {num_bins}.")
+    require_in("[1, inf)", num_bins=num_bins)
     if len(scores) == 0 or len(null) == 0:
         return torch.zeros_like(scores)
     # Not torch.quantile, which takes at most 16 million values.
@@ -157,10 +128,7 @@ def trust_edges(adj_norm: SparseOperator, x: Tensor, generator: torch.Generator)
     Returns:
         :math:`A_t`, with the sparsity of ``adj_norm``.
     """
-    if x.shape[0] != adj_norm.num_nodes:
-        raise ValueError(
-            f"`x` must have N={adj_norm.num_nodes} rows (those of `adj_norm`), got {x.shape[0]}."
-        )
+    require_shape("x", x.shape, "N F", N=adj_norm.num_nodes)
     rows, cols = adj_norm.row_index.long(), adj_norm.col.long()
     once = rows < cols
     scores = pair_cosine(x, rows[once], cols[once])

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pamt_lightning.errors import require_shape
+
 _FEW = 16  # the break-even number of columns, measured for 2 to 40
 
 
@@ -33,7 +35,7 @@ def take_rows_by_column(x: Tensor, index: Tensor) -> Tensor:
 
 def row_softmax(x: Tensor) -> Tensor:
     """``softmax(x, dim=1)`` of a matrix ``[N, C]``."""
-    _require_matrix(x)
+    require_shape("logits", x.shape, "N C")
     if few_columns(x.shape[1], x.device):
         return torch.softmax(x.t(), dim=0).t()
     return torch.softmax(x, dim=1)
@@ -41,30 +43,22 @@ def row_softmax(x: Tensor) -> Tensor:
 
 def row_log_softmax(x: Tensor) -> Tensor:
     """``log_softmax(x, dim=1)`` of a matrix ``[N, C]``."""
-    _require_matrix(x)
+    require_shape("logits", x.shape, "N C")
     if few_columns(x.shape[1], x.device):
         return torch.log_softmax(x.t(), dim=0).t()
     return torch.log_softmax(x, dim=1)
 
 
+def unit_rows(x: Tensor) -> Tensor:
+    """``x / x.norm(dim=1, keepdim=True)`` of a matrix ``[N, C]``, stored by row."""
+    x = x.contiguous()
+    return x / x.square().sum(dim=-1, keepdim=True).sqrt()
+
+
 def linear_by_column(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``torch.nn.functional.linear(x, weight, bias)``, stored by column if there are few.
-
-    Args:
-        x: Shape ``[N, D]``.
-        weight: Shape ``[C, D]``.
-        bias: Shape ``[C]``.
-
-    Returns:
-        Shape ``[N, C]``.
-    """
+    """``torch.nn.functional.linear(x, weight, bias)``, stored by column if there are few."""
     if not few_columns(len(weight), x.device):
         return torch.nn.functional.linear(x, weight, bias)
     if bias is None:
         return (weight @ x.t()).t()
     return torch.addmm(bias.unsqueeze(1), weight, x.t()).t()
-
-
-def _require_matrix(x: Tensor) -> None:
-    if x.dim() != 2:
-        raise ValueError(f"`logits` must be [N, C], got {tuple(x.shape)}.")

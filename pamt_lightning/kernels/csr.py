@@ -23,19 +23,10 @@ def row_of_entries(crow: Tensor, num_entries: int) -> Tensor:
 
 
 def sum_of_rows(crow: Tensor, col: Tensor, dense: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Sum, for each row of a CSR pattern, of the rows of ``dense`` that its entries point to.
+    """The product of a CSR matrix ``[N, M]`` and a dense one ``[M, D]``; ones without ``weights``.
 
     Uses ``embedding_bag``: on a CPU two to three times faster than a CSR product, and one thread
     sums each output row in one order, so the bits do not depend on the number of threads.
-
-    Args:
-        crow: Row pointers ``[N + 1]``.
-        col: Row of ``dense`` that each entry points to, shape ``[nnz]``.
-        dense: Shape ``[M, D]``.
-        weights: One factor per entry, shape ``[nnz]``.
-
-    Returns:
-        Shape ``[N, D]``; a zero row where there is no entry.
     """
     rows = dense.contiguous()  # strided rows take nine times as long
     # Not `torch.nn.functional.embedding_bag`: its checks take a third of its time on a small graph.
@@ -58,12 +49,8 @@ def transpose_pattern(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Where the stored entries of a CSR matrix ``[N, M]`` are in its transpose.
 
-    Args:
-        crow: Row pointers ``[N + 1]``.
-        col: Column of each entry, shape ``[nnz]``.
-        num_columns: Number of columns M.
-        num_blocks: Divide the rows into this many blocks of similar size and stack their
-            transposes: the sum of the stacked blocks is the transpose.
+    With several blocks, the rows are divided into blocks of similar size and their transposes are
+    stacked: the sum of the stacked blocks is the transpose.
 
     Returns:
         Row pointers of the transpose ``[num_blocks * M + 1]``, the column of each of its entries

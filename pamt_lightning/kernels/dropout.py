@@ -42,13 +42,7 @@ def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
 
 
 def relu_dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> tuple[Tensor, float]:
-    """``dropout(relu(x))`` in two passes over the entries instead of six.
-
-    Args:
-        x: Entries, which are overwritten.
-        rate: As in `dropout`.
-        training: As in `dropout`.
-        first: As in `dropout`.
+    """``dropout(relu(x))`` in two passes over the entries instead of six; ``x`` is overwritten.
 
     Returns:
         The entries that are positive and not dropped, zeros elsewhere; and the factor by which the
@@ -78,17 +72,7 @@ class _ReluMask(torch.autograd.Function):
 def draw_kept(
     x: Tensor, rate: float, first: int, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, float]:
-    """Which entries `dropout` keeps, and the factor that scales them.
-
-    Args:
-        x: As in `dropout`.
-        rate: As in `dropout`.
-        first: As in `dropout`.
-        dtype: Type of the first result; that of ``x`` unless given.
-
-    Returns:
-        One where an entry of ``x`` is kept and zero elsewhere; and the factor.
-    """
+    """Ones where `dropout` keeps an entry and zeros elsewhere, and the factor that scales it."""
     dropped = min(round(rate * _LEVELS), _LEVELS - 1)
     bits = _random_bits(x.numel(), first, x.device).view(x.shape)
     kept = torch.empty_like(x, dtype=dtype or x.dtype, requires_grad=False)

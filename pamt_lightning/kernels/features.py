@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pamt_lightning.errors import require_shape
 from pamt_lightning.kernels.csr import csr_tensor, sum_of_rows, transpose_pattern
 from pamt_lightning.kernels.dropout import draw_kept, dropout, relu_dropout
 
@@ -41,21 +42,9 @@ class _Rows:
         return relu_dropout(hidden, rate, training, self.first_row * hidden.shape[1])
 
 
-def _check_weight(weight: Tensor, num_columns: int) -> None:
-    if weight.dim() != 2 or weight.shape[0] != num_columns:
-        raise ValueError(
-            f"`weight` must be [F, D] with F={num_columns} attributes, got {tuple(weight.shape)}."
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class DenseFeatures(_Rows):
-    """A dense attribute matrix.
-
-    Attributes:
-        matrix: Shape ``[n, F]``.
-        first_row: Number of rows of the whole before these; dropout depends on it.
-    """
+    """A dense attribute matrix."""
 
     matrix: Tensor
 
@@ -78,7 +67,7 @@ class DenseFeatures(_Rows):
 
     def linear(self, weight: Tensor) -> Tensor:
         """The product with ``weight`` ``[F, D]``."""
-        _check_weight(weight, self.shape[1])
+        require_shape("weight", weight.shape, "F D", F=self.shape[1])
         return self.matrix @ weight
 
     def take_rows(self, nodes: Tensor | slice) -> DenseFeatures:
@@ -92,14 +81,10 @@ class DenseFeatures(_Rows):
         """The same rows, after so many rows and stored entries of the whole."""
         return replace(self, first_row=first_row)
 
-    def as_type(self, dtype: torch.dtype) -> DenseFeatures:
-        """The same matrix in another floating type; itself if it has that type already."""
-        return self if self.matrix.dtype == dtype else replace(self, matrix=self.matrix.to(dtype))
-
-    def to(self, device: torch.device | str) -> DenseFeatures:
-        """The same matrix on ``device``; itself if it is there already."""
-        moved = self.matrix.to(device)
-        return self if moved is self.matrix else replace(self, matrix=moved)
+    def to(self, target: torch.device | torch.dtype) -> DenseFeatures:
+        """The same matrix on another device or of another type; itself if nothing changes."""
+        matrix = self.matrix.to(target)
+        return self if matrix is self.matrix else replace(self, matrix=matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +93,6 @@ class CsrPattern:
 
     Autograd through ``csr @ weight`` transposes the matrix in every backward pass; keeping the
     transpose makes forward plus backward about three times faster.
-
-    Attributes:
-        crow: Row pointers, shape ``[n + 1]``.
-        col: Column of each stored entry, shape ``[nnz]``.
-        num_columns: Number of columns F.
     """
 
     crow: Tensor
@@ -131,20 +111,12 @@ class CsrPattern:
         """The transpose in `num_blocks` stacked blocks; see `transpose_pattern`."""
         return transpose_pattern(self.crow, self.col, self.num_columns, self.num_blocks)
 
-    @property
-    def has_transpose(self) -> bool:
-        """Whether the transpose was computed already."""
-        return "transposed" in self.__dict__
-
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures(_Rows):
     """A sparse attribute matrix: stored positions, and the values there.
 
     Attributes:
-        pattern: The stored positions, shared by all matrices with the same ones.
-        values: The stored entries, shape ``[nnz]``.
-        first_row: Number of rows of the whole before these.
         first_entry: Number of stored entries of the whole before these; dropout depends on it.
         masked_from: The matrix, the mask and the factor that dropout made this one from, if the
             transpose of that matrix is known.
@@ -197,13 +169,13 @@ class SparseFeatures(_Rows):
             return self
         kept, scale = draw_kept(self.values, rate, self.first_entry, torch.uint8)
         # In the first step there is no transpose yet, and in batches there is never a second step.
-        source = (self, kept, scale) if self.pattern.has_transpose else None
+        source = (self, kept, scale) if "transposed" in vars(self.pattern) else None
         values = _masked(self.values, kept, scale)
         return replace(self, values=values, masked_from=source)
 
     def linear(self, weight: Tensor) -> Tensor:
         """The product with ``weight`` ``[F, D]``; gradients flow to ``weight`` only."""
-        _check_weight(weight, self.shape[1])
+        require_shape("weight", weight.shape, "F D", F=self.shape[1])
         result: Tensor = _SparseLinear.apply(weight, self)  # type: ignore[no-untyped-call]
         return result
 
@@ -230,19 +202,15 @@ class SparseFeatures(_Rows):
         """The same rows, after so many rows and stored entries of the whole."""
         return replace(self, first_row=first_row, first_entry=first_entry)
 
-    def as_type(self, dtype: torch.dtype) -> SparseFeatures:
-        """The same matrix in another floating type; itself if it has that type already."""
-        if self.values.dtype == dtype:
+    def to(self, target: torch.device | torch.dtype) -> SparseFeatures:
+        """The same matrix on another device or of another type; itself if nothing changes."""
+        values, pattern = self.values.to(target), self.pattern
+        if values is self.values:
             return self
-        return replace(self, values=self.values.to(dtype), masked_from=None)
-
-    def to(self, device: torch.device | str) -> SparseFeatures:
-        """The same matrix on ``device``; itself if it is there already."""
-        if self.device == torch.device(device):
-            return self
-        crow, col = self.pattern.crow.to(device), self.pattern.col.to(device)
-        pattern = CsrPattern(crow, col, self.pattern.num_columns)
-        return replace(self, pattern=pattern, values=self.values.to(device), masked_from=None)
+        if values.device != self.device:
+            crow, col = pattern.crow.to(values.device), pattern.col.to(values.device)
+            pattern = CsrPattern(crow, col, pattern.num_columns)
+        return replace(self, pattern=pattern, values=values, masked_from=None)
 
 
 Features = DenseFeatures | SparseFeatures

@@ -18,15 +18,15 @@ from pamt_lightning.kernels.sharding import RowShare
 
 
 class SparseOperator:
-    """A square sparse matrix ``[N, N]``; each of several processes may hold a share of its rows.
+    """A square sparse matrix ``[N, N]`` in CSR form; several processes may share its rows.
 
     Products, sums and scalings take and return whole vectors and matrices in every process, so an
     equation reads the same for one process and for several; with several, all must make each call.
 
     Args:
         crow: Row pointers of the rows of this process.
-        col: Column of each stored entry, ascending within a row, shape ``[nnz]``.
-        values: The stored entries, shape ``[nnz]``.
+        col: Column of each stored entry, ascending within a row.
+        values: The stored entries.
         rows: The rows of this process.
     """
 
@@ -37,12 +37,9 @@ class SparseOperator:
     def from_csr(
         cls, csr: Tensor, dtype: torch.dtype | None = None, rows: RowShare | None = None
     ) -> SparseOperator:
-        """Take over the rows of this process from a square CSR tensor, sharing its memory.
+        """Take over the rows of this process (default: all) from a CSR tensor, sharing its memory.
 
-        Args:
-            csr: The whole matrix, shape ``[N, N]``.
-            dtype: Floating type of the values; that of ``csr`` unless given.
-            rows: The rows of this process; all rows unless given.
+        The values are converted to ``dtype`` if it is given.
         """
         if csr.layout != torch.sparse_csr or csr.dim() != 2 or csr.shape[0] != csr.shape[1]:
             raise ValueError(
@@ -114,6 +111,7 @@ class SparseOperator:
 
         Only these are computed; the ``[N, N]`` product never exists.
         """
+        h = h.contiguous()  # copied once, not once for each side
         csr = csr_tensor(self.crow, self.col, self.values.to(h.dtype), self.num_nodes)
         return products_at_entries(csr, h[self.rows.local], h)
 

@@ -55,11 +55,7 @@ class RowShare:
         return slice(self.first, self.first + self.size)
 
     def gather(self, part: Tensor) -> Tensor:
-        """Join the rows of all processes to the whole matrix ``[N, …]``; all must call it.
-
-        Args:
-            part: The rows of this process.
-        """
+        """Join the rows of all processes to the whole matrix ``[N, …]``; all must call it."""
         if len(part) != self.size:
             raise ValueError(f"`part` must have {self.size} rows, got {len(part)}.")
         if self.world_size == 1:
@@ -76,7 +72,7 @@ class RowShare:
         return torch.cat([whole[r * most : r * most + size] for r, size in enumerate(sizes)])
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite the tensors of all processes by the first one's: machines may round apart."""
+        """Copy the tensors of process 0 to all others: machines may round differently."""
         if self.world_size > 1:
             for tensor in tensors:
                 torch.distributed.broadcast(tensor.detach(), 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import random
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -19,36 +18,11 @@ from torchmetrics.functional.classification import (
 )
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.errors import CheckpointError, InputError, require_in
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 
 CALIBRATION_BINS = 10
 CHECKPOINT_FORMAT = 2
-Network = TypeVar("Network", bound=torch.nn.Module)
-
-
-def require_range(
-    name: str, value: float, low: float, high: float, *, open_high: bool = False
-) -> None:
-    """Raise an `InputError` unless ``low <= value <= high`` (``< high`` if ``open_high``)."""
-    if not (low <= value < high if open_high else low <= value <= high):
-        close = ")" if open_high else "]"
-        raise InputError(f"`{name}` must lie in [{low}, {high}{close}, got {value}.")
-
-
-def require_count(**counts: int) -> None:
-    """Raise an `InputError` unless all counts are 0 or more."""
-    for name, count in counts.items():
-        if count < 0:
-            raise InputError(f"`{name}` must be 0 or more, got {count}.")
-
-
-def build(network: Callable[..., Network], *sizes: Any, **options: Any) -> Network:
-    """Build a network; arguments that it refuses are the user's error."""
-    try:
-        return network(*sizes, **options)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +41,8 @@ class Prediction:
 class NodeClassificationModule(pl.LightningModule):
     """Base of all methods: steps on one graph, with the same metrics and life cycle for each.
 
-    A method defines its training loss and its prediction. Metrics: ``train_loss``, ``val_loss``,
-    ``val_acc``, ``test_acc``. `pamt_lightning.training.stopping.BestStopping` stops the training
-    and keeps the best state by ``val_acc`` and ``val_loss``.
+    A method defines its training loss and its prediction. The arguments of its constructor are
+    saved as hyperparameters here.
 
     Args:
         num_features: Number of attributes; the command line fills it in from the data.
@@ -92,20 +65,15 @@ class NodeClassificationModule(pl.LightningModule):
         self,
         num_features: int,
         num_classes: int,
-        lr: float,
-        weight_decay: float,
+        lr: float = 0.01,
+        weight_decay: float = 5e-4,
         log_every_n_epochs: int = 10,
     ) -> None:
         super().__init__()
-        if num_features < 1 or num_classes < 2:
-            raise InputError(
-                "`num_features` must be 1 or more and `num_classes` 2 or more, "
-                f"got {num_features} and {num_classes}."
-            )
-        require_range("lr", lr, 0.0, float("inf"), open_high=True)
-        require_range("weight_decay", weight_decay, 0.0, float("inf"), open_high=True)
-        if log_every_n_epochs < 1:
-            raise InputError(f"`log_every_n_epochs` must be 1 or more, got {log_every_n_epochs}.")
+        require_in("[1, inf)", num_features=num_features, log_every_n_epochs=log_every_n_epochs)
+        require_in("[2, inf)", num_classes=num_classes)
+        require_in("[0, inf)", lr=lr, weight_decay=weight_decay)
+        self.save_hyperparameters()
         self.num_features = num_features
         self.num_classes = num_classes
         self.lr = float(lr)  # the state of the optimiser holds both, and must be plain values
@@ -122,11 +90,6 @@ class NodeClassificationModule(pl.LightningModule):
     def short_name(self) -> str:
         """Name of the class in messages, such as ``PAMT``."""
         return type(self).__name__.removesuffix("Module")
-
-    @property
-    def class_path(self) -> str:
-        """Import path of the class, as checkpoints record it."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     # What a method must define ----------------------------------------------------------------
 
@@ -163,8 +126,7 @@ class NodeClassificationModule(pl.LightningModule):
         if self.trainer.world_size > 1 and not self.works_in_shares:
             raise InputError(
                 f"{self.short_name} works in one process: leave out `trainer.devices`, "
-                "`trainer.num_nodes` and `trainer.strategy`. PTS, PTD, PTA and PAMT can share "
-                "the nodes among several processes."
+                "`trainer.num_nodes` and `trainer.strategy`."
             )
 
     def on_fit_start(self) -> None:
@@ -179,7 +141,7 @@ class NodeClassificationModule(pl.LightningModule):
         if self.fit_batch.batch_size is not None and not self.learns_in_batches:
             raise InputError(
                 f"{self.short_name} learns from the whole graph at once: leave out "
-                "`data.batch_size`. PTS, PTD, PTA, PAMT and PAMT_plus can learn from batches."
+                "`data.batch_size`."
             )
         # One seed for all processes, and the same for one as for several.
         torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
@@ -286,11 +248,8 @@ class NodeClassificationModule(pl.LightningModule):
         decayed = self.decayed_parameters()
         ids = {id(p) for p in decayed}
         rest = [p for p in self.parameters() if id(p) not in ids]
-        groups: list[dict[str, Any]] = [
-            {"params": decayed, "weight_decay": weight_decay},
-            {"params": rest},
-        ]
-        return torch.optim.Adam(groups, lr=self.lr, fused=True)
+        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": weight_decay}]
+        return torch.optim.Adam([*groups, {"params": rest}], lr=self.lr, fused=True)
 
     # Checkpoint --------------------------------------------------------------------------------
 
@@ -298,7 +257,7 @@ class NodeClassificationModule(pl.LightningModule):
         """Add what a resumed run or a new process needs and Lightning does not save."""
         checkpoint["format"] = CHECKPOINT_FORMAT
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
-        checkpoint["model_class"] = self.class_path
+        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
         for section in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
             checkpoint[section] = {k: _plain(v) for k, v in checkpoint[section].items()}
         if "loops" not in checkpoint:

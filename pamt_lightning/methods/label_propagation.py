@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.errors import require_in
 from pamt_lightning.functional import propagate_labels
-from pamt_lightning.methods.base import (
-    NodeClassificationModule,
-    Prediction,
-    require_count,
-    require_range,
-)
+from pamt_lightning.methods.base import NodeClassificationModule, Prediction
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,13 +19,10 @@ _LOG = logging.getLogger(__name__)
 class LabelPropagationModule(NodeClassificationModule):
     """Labels propagated over Â: the graph alone, nothing learnt.
 
-    It does not use the attributes. There is one epoch with one validation, since nothing is
-    learnt. A node that no label reaches gets the shares of the classes among the labelled nodes;
-    ``test_unreached`` is the share of such nodes among the test nodes.
+    There is one epoch with one validation. A node that no label reaches gets the shares of the
+    classes among the labelled nodes; ``test_unreached`` is the share of such test nodes.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         alpha: Teleport weight α in [0, 1].
         num_steps: Number of propagation steps K: the largest distance that a label travels.
         reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step.
@@ -50,9 +43,9 @@ class LabelPropagationModule(NodeClassificationModule):
         log_every_n_epochs: int = 1,
     ) -> None:
         super().__init__(num_features, num_classes, 0.0, 0.0, log_every_n_epochs)
-        require_range("alpha", alpha, 0.0, 1.0)
-        require_count(num_steps=num_steps)
-        self.save_hyperparameters()
+        require_in("[0, 1]", alpha=alpha)
+        require_in("[0, inf)", num_steps=num_steps)
+        self.save_hyperparameters(ignore=("lr", "weight_decay"))
         self.alpha = alpha
         self.num_steps = num_steps
         self.reset_labelled = reset_labelled
@@ -100,14 +93,10 @@ class LabelPropagationModule(NodeClassificationModule):
 
     def propagated_labels(self, batch: GraphBatch) -> Tensor:
         """The labels of the training nodes after K steps; zero rows where none arrives."""
+        labelled = (batch.graph.y, batch.train_index, self.num_classes)
+        steps, reset = self.num_steps, self.reset_labelled
         return propagate_labels(
-            batch.adj_norm,
-            batch.graph.y,
-            batch.train_index,
-            self.num_classes,
-            num_steps=self.num_steps,
-            alpha=self.alpha,
-            reset=self.reset_labelled,
+            batch.adj_norm, *labelled, num_steps=steps, alpha=self.alpha, reset=reset
         )
 
     def test_step(self, batch: GraphBatch, batch_idx: int) -> None:

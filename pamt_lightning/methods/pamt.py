@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, require_in, require_one_of
 from pamt_lightning.functional import (
     adaptive_gamma,
     blend_soft_labels,
@@ -24,9 +24,9 @@ from pamt_lightning.functional import (
 from pamt_lightning.functional.mask import MaskNormalization, Representation
 from pamt_lightning.kernels.columns import row_softmax
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import Prediction, require_count, require_range
+from pamt_lightning.methods.base import Prediction
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
-from pamt_lightning.methods.soft_labels import SoftLabelModule, StoppingLoss
+from pamt_lightning.methods.soft_labels import SoftLabelModule
 
 # The values of `inference`; `auto` chooses among these, and the first of equals wins.
 INFERENCES = ("structure", "mask", "network")
@@ -56,17 +56,12 @@ class PAMTModule(SoftLabelModule):
     the soft labels are computed again from the current MLP. Equation numbers are the paper's.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam, in pretraining and training.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        alpha: Teleport weight α in [0, 1] of every propagation; 1 ignores the graph.
-        num_steps: Number of propagation steps K.
         momentum: β in [0, 1): share of the old soft labels that a refresh keeps (Eq. 11).
         refresh_interval: t_u: soft labels are refreshed in epochs t with t mod t_u = 0; 0 = never.
-        loss_weight: λ, the weight of the soft-label cross entropy (Eq. 10) beside the L2 term.
         pretrain_epochs: Epochs on the labelled nodes alone before the first mask; 0 leaves the MLP
             untrained (the paper's PAMT_r). Without a mask there is no pretraining.
         pretrain_weight_decay: The L2 term during pretraining.
@@ -79,16 +74,12 @@ class PAMTModule(SoftLabelModule):
         mask_temperature: Divides the MLP's output before the mask's softmax; above 1 softens it.
         mask_floor: No edge falls below this share of its weight; 0 is the paper's Eq. 7.
         mask_normalization: Whether A_p is renormalised: ``none`` (as written), ``row`` or ``sym``.
-        reset_labelled: Whether labelled nodes are reset to their one-hot rows after every step of
-            the propagation, as in the PT method.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
         inference: What the prediction is propagated over: ``structure`` (Â, Eq. 4), ``mask`` (A_p
             of the trained MLP), ``network`` (nothing: the MLP alone), or ``auto``: whichever of
             these is best on the validation nodes at each validation, from the first mask on; the
             choice is saved with the state.
-        stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
-            (PT's: the MLP against labels propagated from the validation nodes).
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `SoftLabelModule`.
     """
 
     def __init__(
@@ -99,11 +90,8 @@ class PAMTModule(SoftLabelModule):
         dropout: float = 0.2,
         lr: float = 0.05,
         weight_decay: float = 0.025,
-        alpha: float = 0.1,
-        num_steps: int = 10,
         momentum: float = 0.5,
         refresh_interval: int = 30,
-        loss_weight: float = 0.05,
         pretrain_epochs: int = 100,
         pretrain_weight_decay: float = 0.005,
         mask: bool = True,
@@ -112,55 +100,41 @@ class PAMTModule(SoftLabelModule):
         mask_temperature: float = 1.0,
         mask_floor: float = 0.0,
         mask_normalization: MaskNormalization = "none",
-        reset_labelled: bool = True,
         adaptive_weighting: bool = False,
         inference: Inference = "structure",
-        stopping_loss: StoppingLoss = "nll",
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
         super().__init__(
-            num_features=num_features,
-            num_classes=num_classes,
+            num_features,
+            num_classes,
             hidden_dim=hidden_dim,
             dropout=dropout,
             lr=lr,
             weight_decay=weight_decay,
-            alpha=alpha,
-            num_steps=num_steps,
-            loss_weight=loss_weight,
-            reset_labelled=reset_labelled,
-            stopping_loss=stopping_loss,
-            log_every_n_epochs=log_every_n_epochs,
+            **options,
         )
-        require_range("momentum", momentum, 0.0, 1.0, open_high=True)
-        require_range("mask_floor", mask_floor, 0.0, 1.0)
-        require_range("pretrain_weight_decay", pretrain_weight_decay, 0.0, float("inf"))
-        require_count(
-            refresh_interval=refresh_interval, pretrain_epochs=pretrain_epochs, mask_from=mask_from
+        require_in("[0, 1)", momentum=momentum)
+        require_in("[0, 1]", mask_floor=mask_floor)
+        require_in("(0, inf)", mask_temperature=mask_temperature)
+        require_in("[0, inf)", refresh_interval=refresh_interval, mask_from=mask_from)
+        require_in(
+            "[0, inf)", pretrain_epochs=pretrain_epochs, pretrain_weight_decay=pretrain_weight_decay
         )
+        require_one_of(get_args(Representation), representation=representation)
+        require_one_of(get_args(MaskNormalization), mask_normalization=mask_normalization)
+        require_one_of(get_args(Inference), inference=inference)
         if mask_from and not refresh_interval:
             raise InputError(
                 f"`mask_from`={mask_from} needs a `refresh_interval` of 1 or more, got 0: without "
                 "it there would never be a mask."
             )
-        if not mask_temperature > 0:
-            raise InputError(f"`mask_temperature` must be greater than 0, got {mask_temperature}.")
-        if representation == "logits" and mask_normalization != "none":
-            raise InputError(
-                "`representation`='logits' gives negative weights, which only "
-                f"`mask_normalization`='none' accepts, got {mask_normalization!r}."
-            )
-        for name, value, choices in (
-            ("representation", representation, ("softmax", "cosine", "logits")),
-            ("mask_normalization", mask_normalization, ("none", "row", "sym")),
-            ("inference", inference, (*INFERENCES, "auto")),
+        if representation == "logits" and (
+            mask_normalization != "none" or inference in ("mask", "auto")
         ):
-            if value not in choices:
-                raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
-        if representation == "logits" and inference in ("mask", "auto"):
             raise InputError(
-                "`representation`='logits' gives negative weights, over which no prediction can be "
-                "propagated: use `inference`='structure'."
+                "`representation`='logits' gives negative weights, which need "
+                "`mask_normalization`='none' and `inference`='structure' or 'network', "
+                f"got {mask_normalization!r} and {inference!r}."
             )
         self.momentum = momentum
         self.refresh_interval = refresh_interval
@@ -202,10 +176,8 @@ class PAMTModule(SoftLabelModule):
         x, target = batch.train_x, batch.train_y
         optimizer = self.make_optimizer(self.pretrain_weight_decay)
         self.net.train()
-        epochs = tqdm(
-            range(self.pretrain_epochs), "pretraining", leave=False, disable=None, delay=1.0
-        )
-        for _ in epochs:
+        epochs = range(self.pretrain_epochs)
+        for _ in tqdm(epochs, "pretraining", leave=False, disable=None, delay=1.0):
             optimizer.zero_grad()
             cross_entropy(self.net(x), target).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -234,35 +206,27 @@ class PAMTModule(SoftLabelModule):
 
     @torch.no_grad()
     def masked_adjacency(self, batch: GraphBatch, logits: Tensor | None = None) -> SparseOperator:
-        """A_p of the current f_θ, or Â if the mask is off (Eq. 5 to 7).
-
-        Args:
-            batch: The whole graph.
-            logits: f_θ(X) if it is known already.
-        """
+        """A_p of the current f_θ (Eq. 5 to 7), or Â if the mask is off; see `representation_of`."""
         if not self.mask:
             return self.structure(batch)
-        h = self.representation_of(self.eval_logits(batch) if logits is None else logits)
+        h = self.representation_of(batch, logits)
         adj_mask = mask_adjacency(self.structure(batch), h, floor=self.mask_floor)
         return renormalize_mask(adj_mask, self.mask_normalization)
 
     @torch.no_grad()
     def mask_similarity(self, batch: GraphBatch) -> Tensor:
         """A_s of the current f_θ at the stored entries of the adjacency (Eq. 5 and 6)."""
-        h = self.representation_of(self.eval_logits(batch))
+        h = self.representation_of(batch)
         return SparseOperator.from_csr(batch.graph.adjacency).sample(h)
 
-    def representation_of(self, logits: Tensor) -> Tensor:
-        """H (Eq. 5)."""
+    def representation_of(self, batch: GraphBatch, logits: Tensor | None = None) -> Tensor:
+        """H (Eq. 5) of the current f_θ without dropout, from its logits if they are known."""
+        if logits is None:
+            was_training = self.net.training
+            self.net.eval()
+            logits = batch.outputs(self.net)
+            self.net.train(was_training)
         return mask_representation(logits, self.representation, self.mask_temperature)
-
-    def eval_logits(self, batch: GraphBatch) -> Tensor:
-        """f_θ(X) without dropout, whatever mode the network is in."""
-        was_training = self.net.training
-        self.net.eval()
-        logits = batch.outputs(self.net)
-        self.net.train(was_training)
-        return logits
 
     # The method --------------------------------------------------------------------------------
 
@@ -273,13 +237,13 @@ class PAMTModule(SoftLabelModule):
     @property
     def chosen(self) -> str:
         """The form of the prediction; with ``inference`` auto, the one of the last validation."""
-        return (
-            INFERENCES[int(self.inference_choice)] if self.inference == "auto" else self.inference
-        )
+        auto = self.inference == "auto"
+        return INFERENCES[int(self.inference_choice)] if auto else self.inference
 
-    def predict_from(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """Class probabilities from f_θ(X); see ``inference``."""
-        return self.predict_by(self.chosen, logits, batch)
+    def predict_nodes(self, batch: GraphBatch) -> Prediction:
+        """Class probabilities; see ``inference``."""
+        logits = batch.outputs(self.net)
+        return Prediction(self.predict_by(self.chosen, logits, batch), logits)
 
     def predict_by(self, inference: str, logits: Tensor, batch: GraphBatch) -> Tensor:
         """Class probabilities from f_θ(X) with one of the values of ``inference``."""
@@ -296,13 +260,11 @@ class PAMTModule(SoftLabelModule):
         logits = batch.outputs(self.net)
         # Before the first mask there is nothing to choose.
         count = len(INFERENCES) if self.current_epoch + 1 >= self.mask_from else 1
-        return self.choose(
-            batch,
-            (
-                (number, Prediction(self.predict_by(INFERENCES[number], logits, batch), logits))
-                for number in range(count)
-            ),
+        candidates = (
+            (number, Prediction(self.predict_by(INFERENCES[number], logits, batch), logits))
+            for number in range(count)
         )
+        return self.choose(batch, candidates)
 
     def choose(self, batch: GraphBatch, candidates: Iterable[tuple[int, Prediction]]) -> Prediction:
         """The best of several predictions on the validation nodes; the first of equals.

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.functional.mask import Representation
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.methods.base import Prediction
 from pamt_lightning.methods.pamt import INFERENCES, Inference, PAMTModule
@@ -31,8 +30,6 @@ class PAMTPlusModule(PAMTModule):
     alone). The validation nodes decide whose prediction is kept, and what it is propagated over.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden layer of each MLP.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
@@ -40,7 +37,6 @@ class PAMTPlusModule(PAMTModule):
         momentum: β in [0, 1): share of the old soft labels that a refresh keeps (Eq. 11).
         refresh_interval: t_u: epochs between two refreshes of mask and soft labels.
         mask_from: First epoch with a mask.
-        representation: What H in Eq. 5 is.
         adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
         attribute_trust: Whether the masked MLP's Â is weighted by the probability that an edge was
             not drawn at random, estimated from the attributes of its ends; ``mask_floor`` applies
@@ -66,7 +62,6 @@ class PAMTPlusModule(PAMTModule):
         momentum: float = 0.0,
         refresh_interval: int = 10,
         mask_from: int = 100,
-        representation: Representation = "cosine",
         adaptive_weighting: bool = True,
         attribute_trust: bool = True,
         inference: Inference = "auto",
@@ -82,7 +77,6 @@ class PAMTPlusModule(PAMTModule):
             momentum=momentum,
             refresh_interval=refresh_interval,
             mask_from=mask_from,
-            representation=representation,
             adaptive_weighting=adaptive_weighting,
             inference=inference,
             **options,

@@ -19,8 +19,6 @@ class PTDModule(PTSModule):
     """PTD: PTS with each label weighted by the MLP's own probability of it (γ = 1).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.
         **options: All others are those of `PTSModule`.
     """

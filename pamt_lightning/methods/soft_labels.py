@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.errors import CheckpointError, require_in, require_one_of
 from pamt_lightning.functional import (
     confidence_weights,
     propagate,
@@ -17,13 +17,7 @@ from pamt_lightning.functional import (
 )
 from pamt_lightning.kernels.columns import by_column, row_softmax
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import (
-    NodeClassificationModule,
-    Prediction,
-    build,
-    require_count,
-    require_range,
-)
+from pamt_lightning.methods.base import NodeClassificationModule, Prediction
 from pamt_lightning.nn import MLP
 
 StoppingLoss = Literal["nll", "soft"]
@@ -39,8 +33,6 @@ class SoftLabelModule(NodeClassificationModule):
     A method defines its soft labels (`make_soft_labels`) and their weights (`gamma`).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
@@ -52,7 +44,7 @@ class SoftLabelModule(NodeClassificationModule):
             the propagation.
         stopping_loss: ``nll`` (negative log likelihood of the propagated prediction) or ``soft``
             (the authors': the MLP against labels propagated from the validation nodes).
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     learns_in_batches = True
@@ -71,16 +63,13 @@ class SoftLabelModule(NodeClassificationModule):
         loss_weight: float = 0.05,
         reset_labelled: bool = True,
         stopping_loss: StoppingLoss = "nll",
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        require_range("alpha", alpha, 0.0, 1.0)
-        require_range("loss_weight", loss_weight, 0.0, float("inf"), open_high=True)
-        require_count(num_steps=num_steps)
-        if stopping_loss not in ("nll", "soft"):
-            raise InputError(f"`stopping_loss` must be one of nll, soft, got {stopping_loss!r}.")
-        self.save_hyperparameters()
-        self.net = build(MLP, num_features, hidden_dim, num_classes, dropout)
+        super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
+        require_in("[0, 1]", alpha=alpha)
+        require_in("[0, inf)", loss_weight=loss_weight, num_steps=num_steps)
+        require_one_of(get_args(StoppingLoss), stopping_loss=stopping_loss)
+        self.net = MLP(num_features, hidden_dim, num_classes, dropout)
         self.alpha = alpha
         self.num_steps = num_steps
         self.loss_weight = loss_weight
@@ -99,10 +88,6 @@ class SoftLabelModule(NodeClassificationModule):
     def gamma(self) -> float:
         """Exponent of the loss weights softmax(f)^γ in this epoch; 0 weighs all labels alike."""
         return 0.0
-
-    def predict_from(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """Class probabilities from f_θ(X): Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
-        return self.propagated_prediction(logits, batch.adj_norm)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -138,24 +123,19 @@ class SoftLabelModule(NodeClassificationModule):
     @torch.no_grad()
     def propagated_labels(self, adj: SparseOperator, batch: GraphBatch) -> Tensor:
         """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
-        return self._propagated(batch.train_index, self.reset_labelled, adj, batch)
+        return self._propagated(adj, batch, batch.train_index, reset=self.reset_labelled)
 
     def _validation_labels(self, batch: GraphBatch) -> Tensor:
-        return self._propagated(batch.val_index, True, batch.adj_norm, batch)
+        return self._propagated(batch.adj_norm, batch, batch.val_index, reset=True)
 
     def _propagated(
-        self, index: Tensor, reset: bool, adj: SparseOperator, batch: GraphBatch
+        self, adj: SparseOperator, batch: GraphBatch, index: Tensor, *, reset: bool
     ) -> Tensor:
-        labels = propagate_labels(
-            adj,
-            batch.graph.y,
-            index,
-            self.num_classes,
-            num_steps=self.num_steps,
-            alpha=self.alpha,
-            reset=reset,
+        labels, classes = batch.graph.y, self.num_classes
+        propagated = propagate_labels(
+            adj, labels, index, classes, num_steps=self.num_steps, alpha=self.alpha, reset=reset
         )
-        return by_column(labels)  # the layout of the loss
+        return by_column(propagated)  # the layout of the loss
 
     # The method --------------------------------------------------------------------------------
 
@@ -184,9 +164,9 @@ class SoftLabelModule(NodeClassificationModule):
         return [self.net.input.weight]
 
     def predict_nodes(self, batch: GraphBatch) -> Prediction:
-        """See `predict_from`."""
+        """Class probabilities Ŷ = Ā · softmax(f_θ(X)) (PAMT, Eq. 4)."""
         logits = batch.outputs(self.net)
-        return Prediction(self.predict_from(logits, batch), logits)
+        return Prediction(self.propagated_prediction(logits, batch.adj_norm), logits)
 
     def propagated_prediction(self, logits: Tensor, adj: SparseOperator) -> Tensor:
         """The MLP's probabilities after K steps over ``adj``, rows divided by their sums."""

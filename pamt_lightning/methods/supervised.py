@@ -9,12 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.methods.base import (
-    NodeClassificationModule,
-    Prediction,
-    build,
-    require_range,
-)
+from pamt_lightning.errors import require_in
+from pamt_lightning.methods.base import NodeClassificationModule, Prediction
 from pamt_lightning.nn import APPNP, GAT, GCN, MLP, SGC, RobustGCN
 
 
@@ -45,13 +41,10 @@ class MLPModule(SupervisedModule):
     """An MLP on the attributes alone, without the graph.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
-        lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -60,13 +53,11 @@ class MLPModule(SupervisedModule):
         num_classes: int,
         hidden_dim: int = 64,
         dropout: float = 0.5,
-        lr: float = 0.01,
         weight_decay: float = 0.005,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        self.save_hyperparameters()
-        self.net = build(MLP, num_features, hidden_dim, num_classes, dropout=dropout)
+        super().__init__(num_features, num_classes, weight_decay=weight_decay, **options)
+        self.net = MLP(num_features, hidden_dim, num_classes, dropout)
 
     def logits(self, batch: GraphBatch) -> Tensor:
         """Output of the MLP for every node."""
@@ -81,13 +72,9 @@ class GCNModule(SupervisedModule):
     """GCN: two graph convolutions (Kipf and Welling 2017, arXiv:1609.02907).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
-        lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -96,21 +83,16 @@ class GCNModule(SupervisedModule):
         num_classes: int,
         hidden_dim: int = 64,
         dropout: float = 0.5,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        self.save_hyperparameters()
-        self.net = build(GCN, num_features, hidden_dim, num_classes, dropout=dropout)
+        super().__init__(num_features, num_classes, **options)
+        self.net = GCN(num_features, hidden_dim, num_classes, dropout)
 
 
 class GATModule(SupervisedModule):
     """GAT: attention over the neighbours (Veličković et al. 2018, arXiv:1710.10903).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of each head of the hidden layer.
         num_heads: Heads of the hidden layer; their outputs are joined.
         num_output_heads: Heads of the output layer; their outputs are averaged.
@@ -118,7 +100,7 @@ class GATModule(SupervisedModule):
         attention_dropout: Share of the attention weights set to zero in training.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on all weights but the biases.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -132,20 +114,11 @@ class GATModule(SupervisedModule):
         attention_dropout: float = 0.6,
         lr: float = 0.005,
         weight_decay: float = 5e-4,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        self.save_hyperparameters()
-        self.net = build(
-            GAT,
-            num_features,
-            hidden_dim,
-            num_classes,
-            num_heads=num_heads,
-            num_output_heads=num_output_heads,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-        )
+        super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
+        sizes = (num_features, hidden_dim, num_classes, num_heads, num_output_heads)
+        self.net = GAT(*sizes, dropout, attention_dropout)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """All weights but the biases, as its authors intend."""
@@ -159,15 +132,11 @@ class RobustGCNModule(SupervisedModule):
     samples in training and predicts with the means, so that predictions are reproducible.
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the hidden means, and of the hidden variances.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         gamma: Attention is exp(-gamma · variance); 0 weighs all neighbours alike.
         kl_weight: Weight of the divergence of the first layer's Gaussians from the standard one.
-        lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -178,17 +147,12 @@ class RobustGCNModule(SupervisedModule):
         dropout: float = 0.6,
         gamma: float = 1.0,
         kl_weight: float = 5e-4,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        require_range("kl_weight", kl_weight, 0.0, float("inf"), open_high=True)
-        self.save_hyperparameters()
+        super().__init__(num_features, num_classes, **options)
+        require_in("[0, inf)", kl_weight=kl_weight)
         self.kl_weight = kl_weight
-        self.net = build(
-            RobustGCN, num_features, hidden_dim, num_classes, dropout=dropout, gamma=gamma
-        )
+        self.net = RobustGCN(num_features, hidden_dim, num_classes, dropout, gamma)
 
     def training_loss(self, batch: GraphBatch) -> Tensor:
         """Cross entropy of the sampled output, and the divergence of the first layer."""
@@ -201,12 +165,10 @@ class SGCModule(SupervisedModule):
     """SGC: logistic regression on propagated attributes (Wu et al. 2019, arXiv:1902.07153).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         num_steps: Number of propagation steps K; 0 gives logistic regression.
         lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on the weights.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -216,26 +178,22 @@ class SGCModule(SupervisedModule):
         num_steps: int = 2,
         lr: float = 0.2,
         weight_decay: float = 1.3e-5,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        self.save_hyperparameters()
-        self.net = build(SGC, num_features, num_classes, num_steps=num_steps)
+        super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
+        self.net = SGC(num_features, num_classes, num_steps)
 
 
 class APPNPModule(SupervisedModule):
     """APPNP: an MLP trained through propagation (Gasteiger et al. 2019, arXiv:1810.05997).
 
     Args:
-        num_features: Number of attributes; the command line fills it in from the data.
-        num_classes: Number of classes; the command line fills it in from the data.
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         alpha: Teleport weight α in [0, 1]; 1 ignores the graph.
         num_steps: Number of propagation steps K.
-        lr: Learning rate of Adam.
         weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        log_every_n_epochs: How often metrics go to the loggers.
+        **options: All others are those of `NodeClassificationModule`.
     """
 
     def __init__(
@@ -246,21 +204,11 @@ class APPNPModule(SupervisedModule):
         dropout: float = 0.5,
         alpha: float = 0.1,
         num_steps: int = 10,
-        lr: float = 0.01,
         weight_decay: float = 0.005,
-        log_every_n_epochs: int = 10,
+        **options: Any,
     ) -> None:
-        super().__init__(num_features, num_classes, lr, weight_decay, log_every_n_epochs)
-        self.save_hyperparameters()
-        self.net = build(
-            APPNP,
-            num_features,
-            hidden_dim,
-            num_classes,
-            dropout=dropout,
-            alpha=alpha,
-            num_steps=num_steps,
-        )
+        super().__init__(num_features, num_classes, weight_decay=weight_decay, **options)
+        self.net = APPNP(num_features, hidden_dim, num_classes, dropout, alpha, num_steps)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         """W₁ of the MLP."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.functional import smooth
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
@@ -37,10 +38,8 @@ class APPNP(nn.Module):
         num_steps: int = 10,
     ) -> None:
         super().__init__()
-        if not 0.0 <= alpha <= 1.0:
-            raise ValueError(f"`alpha` must lie in [0, 1], got {alpha}.")
-        if num_steps < 0:
-            raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
+        require_in("[0, 1]", alpha=alpha)
+        require_in("[0, inf)", num_steps=num_steps)
         self.alpha = alpha
         self.num_steps = num_steps
         self.mlp = MLP(num_features, hidden_dim, num_classes, dropout, bias=False)

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.functional import attention_sum, edge_scores, edge_softmax
 from pamt_lightning.kernels.dropout import dropout
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
+from pamt_lightning.nn.mlp import InputLinear
 
 _NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper
 
@@ -77,10 +78,9 @@ class GAT(nn.Module):
         attention_dropout: float = 0.6,
     ) -> None:
         super().__init__()
-        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
-        check_sizes(num_heads=num_heads, num_output_heads=num_output_heads)
-        check_rate("dropout", dropout)
-        check_rate("attention_dropout", attention_dropout)
+        require_in("[1, inf)", hidden_dim=hidden_dim, num_classes=num_classes)
+        require_in("[1, inf)", num_heads=num_heads, num_output_heads=num_output_heads)
+        require_in("[0, 1)", attention_dropout=attention_dropout)
         self.num_heads, self.num_output_heads = num_heads, num_output_heads
         self.dropout = dropout
         width = num_heads * hidden_dim

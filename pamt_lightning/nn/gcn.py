@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.kernels.dropout import dropout
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.symmetric import symmetric_product
-from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
+from pamt_lightning.nn.mlp import InputLinear
 
 
 class GCN(nn.Module):
@@ -31,8 +32,7 @@ class GCN(nn.Module):
         self, num_features: int, hidden_dim: int, num_classes: int, dropout: float = 0.5
     ) -> None:
         super().__init__()
-        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
-        check_rate("dropout", dropout)
+        require_in("[1, inf)", hidden_dim=hidden_dim, num_classes=num_classes)
         self.dropout = dropout
         self.input = InputLinear(num_features, hidden_dim, dropout, bias=False)
         self.input_bias = nn.Parameter(torch.zeros(hidden_dim))

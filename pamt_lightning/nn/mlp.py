@@ -7,21 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.kernels.columns import linear_by_column
 from pamt_lightning.kernels.features import Features, as_features
-
-
-def check_sizes(**sizes: int) -> None:
-    """Raise a ``ValueError`` unless all sizes are 1 or more."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"`{name}` must be 1 or more, got {size}.")
-
-
-def check_rate(name: str, rate: float) -> None:
-    """Raise a ``ValueError`` unless a dropout rate lies in [0, 1)."""
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"`{name}` must lie in [0, 1), got {rate}.")
 
 
 class InputLinear(nn.Module):
@@ -38,6 +26,8 @@ class InputLinear(nn.Module):
         self, num_features: int, out_dim: int, dropout: float = 0.0, bias: bool = True
     ) -> None:
         super().__init__()
+        require_in("[1, inf)", num_features=num_features)
+        require_in("[0, 1)", dropout=dropout)
         self.dropout = dropout
         # [F, D], not [D, F] as in nn.Linear: the sparse product reads whole rows.
         self.weight = nn.Parameter(torch.empty(num_features, out_dim))
@@ -73,8 +63,7 @@ class MLP(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
-        check_rate("dropout", dropout)
+        require_in("[1, inf)", hidden_dim=hidden_dim, num_classes=num_classes)
         self.dropout = dropout
         self.input = InputLinear(num_features, hidden_dim, dropout, bias)
         self.output = nn.Linear(hidden_dim, num_classes, bias)

@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.functional.gaussian import (
     VARIANCE_FLOOR,
     gaussian_convolution,
     kl_to_standard_normal,
-    require_gamma,
 )
 from pamt_lightning.kernels.dropout import dropout
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.nn.mlp import InputLinear, check_rate, check_sizes
+from pamt_lightning.nn.mlp import InputLinear
 
 
 class RobustGCN(nn.Module):
@@ -52,32 +52,22 @@ class RobustGCN(nn.Module):
         gamma: float = 1.0,
     ) -> None:
         super().__init__()
-        check_sizes(num_features=num_features, hidden_dim=hidden_dim, num_classes=num_classes)
-        check_rate("dropout", dropout)
-        require_gamma(gamma)
+        require_in("[1, inf)", hidden_dim=hidden_dim, num_classes=num_classes)
+        require_in("[0, inf)", gamma=gamma)
         self.dropout = dropout
         self.gamma = gamma
         # Means and variances side by side: one sparse product gives both.
         self.input = InputLinear(num_features, 2 * hidden_dim, dropout, bias=False)
         self.output_mean = nn.Linear(hidden_dim, num_classes, bias=False)
         self.output_variance = nn.Linear(hidden_dim, num_classes, bias=False)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw each of the four matrices by Glorot's rule for its own shape."""
-        with torch.no_grad():
+        with torch.no_grad():  # Glorot's rule for each of the four matrices
             for half in self.input.weight.chunk(2, dim=1):
                 nn.init.xavier_uniform_(half)
         nn.init.xavier_uniform_(self.output_mean.weight)
         nn.init.xavier_uniform_(self.output_variance.weight)
 
     def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
-        r"""Logits ``[N, C]`` of attributes ``[N, F]``.
-
-        Args:
-            x: Attributes, dense or sparse.
-            adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
-        """
+        """Logits ``[N, C]`` of attributes ``[N, F]`` over Â ``[N, N]``."""
         mean, variance = self._input_gaussian(x)
         return self._logits(mean, variance, adj_norm)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pamt_lightning.errors import require_in
 from pamt_lightning.functional import smooth
 from pamt_lightning.kernels.features import Features
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.nn.mlp import InputLinear, check_sizes
+from pamt_lightning.nn.mlp import InputLinear
 
 
 class SGC(nn.Module):
@@ -28,9 +29,8 @@ class SGC(nn.Module):
 
     def __init__(self, num_features: int, num_classes: int, num_steps: int = 2) -> None:
         super().__init__()
-        check_sizes(num_features=num_features, num_classes=num_classes)
-        if num_steps < 0:
-            raise ValueError(f"`num_steps` must be 0 or more, got {num_steps}.")
+        require_in("[1, inf)", num_classes=num_classes)
+        require_in("[0, inf)", num_steps=num_steps)
         self.num_steps = num_steps
         self.input = InputLinear(num_features, num_classes, bias=False)
         self.bias = nn.Parameter(torch.zeros(num_classes))

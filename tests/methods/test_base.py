@@ -12,7 +12,7 @@ from torchmetrics.functional.classification import multiclass_accuracy
 
 from pamt_lightning import GCNModule, PAMTModule
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.methods.base import require_range
+from pamt_lightning.errors import require_in
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 
