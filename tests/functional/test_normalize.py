@@ -43,10 +43,6 @@ def test_normalised_adjacency_of_the_six_nodes_by_hand(six_nodes: Graph) -> None
     assert dense[5].tolist() == [0, 0, 0, 0, 0, 1]  # alone: keeps its self-loop
 
 
-def test_a_graph_without_edges_becomes_the_identity() -> None:
-    assert torch.equal(normalize_adjacency(operator(torch.zeros(4, 4))).to_dense(), torch.eye(4))
-
-
 def test_normalisation_commutes_with_renaming_nodes(
     small_graph: Graph, generator: torch.Generator
 ) -> None:

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -11,6 +9,7 @@ from pamt_lightning.kernels.columns import (
     row_log_softmax,
     row_softmax,
     take_rows_by_column,
+    unit_rows,
 )
 
 SIZES = pytest.mark.parametrize("columns", [1, 3, 7, 15, 16, 40])
@@ -24,6 +23,8 @@ def test_softmax_and_its_logarithm_are_torchs(
     x = 5 * torch.randn(23, columns, generator=generator, dtype=torch.float64)
     x = x if layout == "rows" else by_column(x)
     upstream = torch.randn(23, columns, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(unit_rows(x), x / x.norm(dim=1, keepdim=True))
+    assert unit_rows(x).is_contiguous()
     for own, theirs in ((row_softmax, torch.softmax), (row_log_softmax, torch.log_softmax)):
         leaf = x.clone().requires_grad_()
         found, expected = own(leaf), theirs(leaf, dim=1)
@@ -69,12 +70,6 @@ def test_rows_are_taken_in_either_layout(columns: int) -> None:
         found = take_rows_by_column(matrix, index)
         assert torch.equal(found, x[index])
         assert (found.t() if columns < 16 else found).is_contiguous()
-
-
-@pytest.mark.parametrize("function", [row_softmax, row_log_softmax])
-def test_a_vector_is_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    with pytest.raises(ValueError, match=r"`logits` must be \[N, C\], got \(3,\)"):
-        function(torch.ones(3))
 
 
 def test_other_devices_keep_rows() -> None:

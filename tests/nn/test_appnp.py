@@ -22,13 +22,6 @@ def test_logits_are_those_of_the_mlp_propagated(small_graph: Graph) -> None:
     torch.testing.assert_close(net(x, adj_norm), expected)
 
 
-def test_it_has_no_biases() -> None:
-    assert set(dict(seeded_appnp().named_parameters())) == {
-        "mlp.input.weight",
-        "mlp.output.weight",
-    }
-
-
 @pytest.mark.parametrize(("alpha", "num_steps"), [(1.0, 10), (0.1, 0)])
 def test_alpha_one_or_no_steps_give_the_mlp(
     small_graph: Graph, alpha: float, num_steps: int

@@ -91,6 +91,26 @@ def test_a_training_step_repeats_with_its_seed_and_only_with_it(
     assert not torch.equal(other, first)
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *((name, "input") for name in ("MLP", "GCN", "GAT")),
+        *((name, "") for name in ("MLP", "GCN", "GAT")),  # the hidden layer
+        *[("APPNP", "mlp.input"), ("APPNP", "mlp")],
+        *[("GAT", "input_attention"), ("GAT", "output_attention")],
+    ],
+)
+def test_dropout_falls_in_each_place(small_graph: Graph, name: str, place: str) -> None:
+    x, _, adj, _ = inputs(small_graph)
+    net = new(name, rate=0.5).train()
+    expected = call(name, new(name).train(), x, adj)
+    assert net.get_submodule(place).dropout == 0.5
+    for module in net.modules():
+        if module is not net.get_submodule(place):
+            module.dropout = 0.0
+    assert not torch.equal(call(name, net, x, adj), expected)
+
+
 @every_network
 def test_a_training_may_follow_a_prediction_in_inference_mode(
     small_graph: Graph, name: str
