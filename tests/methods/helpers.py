@@ -28,6 +28,7 @@ class OneGraph(pl.LightningDataModule):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.batch = GraphBatch.from_graph(graph)
+        self.num_features, self.num_classes = graph.num_features, graph.num_classes
 
     def full_batch(self) -> GraphBatch:
         return self.batch
@@ -38,11 +39,17 @@ class OneGraph(pl.LightningDataModule):
     val_dataloader = test_dataloader = train_dataloader
 
 
-def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:
-    """A small PAMT, initialised with seed 0."""
+def seeded(method: Any, data: GraphDataModule, **options: Any) -> Any:
+    """A model for the data, initialised with seed 0."""
     pl.seed_everything(0, verbose=False)
-    defaults: dict[str, Any] = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 5}
-    return PAMTModule(data.num_features, data.num_classes, **{**defaults, **options})
+    return method(data.num_features, data.num_classes, **options)
+
+
+def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:
+    """A small PAMT."""
+    defaults = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 5}
+    model: PAMTModule = seeded(PAMTModule, data, **{**defaults, **options})
+    return model
 
 
 def quiet_trainer(folder: Path, epochs: int, *callbacks: pl.Callback, **options: Any) -> pl.Trainer:

@@ -8,33 +8,11 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
-from torchmetrics.functional.classification import multiclass_accuracy
 
 from pamt_lightning import GCNModule, PAMTModule
+from pamt_lightning.data.loaders import FullBatch
 from pamt_lightning.errors import CheckpointError, InputError
-from pamt_lightning.errors import require_in
-from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 from tests.methods.helpers import quiet_trainer, small_data, small_model
-
-
-def test_accuracy_is_that_of_torchmetrics() -> None:
-    generator = torch.Generator().manual_seed(0)
-    probs = torch.rand(50, 4, generator=generator)
-    target = torch.randint(0, 4, (50,), generator=generator)
-    index = torch.arange(0, 50, 3)
-    expected = multiclass_accuracy(probs[index], target[index], 4, average="micro")
-    assert accuracy(probs, target, index) == expected
-    assert accuracy(probs, target) != expected
-
-
-def test_likelihood_is_the_mean_log_probability_of_the_true_class() -> None:
-    probs = torch.tensor([[0.5, 0.5], [0.1, 0.9], [1.0, 0.0]])
-    target = torch.tensor([0, 1, 0])
-    expected = -(torch.tensor([0.5, 0.9]).log()).mean()
-    index = torch.tensor([0, 1])
-    torch.testing.assert_close(negative_log_likelihood(probs, target, index), expected)
-    certain_and_wrong = negative_log_likelihood(probs, torch.tensor([0, 1, 1]))
-    assert torch.isfinite(certain_and_wrong)
 
 
 def test_decay_of_the_optimiser_is_the_l2_term_on_the_first_layer_alone() -> None:
@@ -54,17 +32,6 @@ def test_decay_of_the_optimiser_is_the_l2_term_on_the_first_layer_alone() -> Non
             optimizer.step()
     for name, value in by_loss.state_dict().items():
         torch.testing.assert_close(by_group.state_dict()[name], value, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("value", "fine"), [(0.0, True), (1.0, False), (0.999, True), (-0.1, False)]
-)
-def test_a_range_says_what_it_expects_and_what_it_got(value: float, fine: bool) -> None:
-    if fine:
-        require_range("beta", value, 0.0, 1.0, open_high=True)
-    else:
-        with pytest.raises(InputError, match=rf"`beta` must lie in \[0.0, 1.0\), got {value}"):
-            require_range("beta", value, 0.0, 1.0, open_high=True)
 
 
 # Plain Lightning -------------------------------------------------------------------------------
@@ -129,3 +96,16 @@ def test_checkpoints_hold_plain_values_and_what_a_new_process_needs(tmp_path: Pa
 def test_weights_of_another_size_are_refused_in_one_line() -> None:
     with pytest.raises(CheckpointError, match="do not fit this PAMTModule"):
         PAMTModule(3, 2).load_state_dict(PAMTModule(4, 2).state_dict())
+
+
+def test_half_precision_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    with pytest.raises(InputError, match="32-true or 64-true"):
+        quiet_trainer(tmp_path, 1, precision="bf16-mixed").fit(small_model(data), datamodule=data)
+
+
+def test_training_without_a_data_module_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    loader = FullBatch(data.full_batch())
+    with pytest.raises(InputError, match="GraphDataModule"):
+        quiet_trainer(tmp_path, 1).fit(small_model(data), loader, loader)

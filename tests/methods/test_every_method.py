@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 
 import pamt_lightning
@@ -15,7 +14,7 @@ from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.training.stopping import BestStopping
-from tests.methods.helpers import OneGraph, quiet_trainer, small_data
+from tests.methods.helpers import OneGraph, quiet_trainer, seeded, small_data
 
 # Class and options, small enough to train quickly.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,12 +38,9 @@ every_method = pytest.mark.parametrize("name", METHODS)
 
 
 def new(name: str, data: GraphDataModule, **options: Any) -> NodeClassificationModule:
-    """The method, initialised with seed 0."""
     class_name, own = METHODS[name]
-    pl.seed_everything(0, verbose=False)
-    model: NodeClassificationModule = getattr(pamt_lightning, class_name)(
-        data.num_features, data.num_classes, **{**own, **options}
-    )
+    method = getattr(pamt_lightning, class_name)
+    model: NodeClassificationModule = seeded(method, data, **{**own, **options})
     return model
 
 
@@ -59,6 +55,14 @@ def trained(
 def probabilities(model: NodeClassificationModule, data: Any) -> torch.Tensor:
     with torch.no_grad():
         return model.eval().predict_nodes(data.full_batch()).probs
+
+
+def with_wrong_labels(*parts: str) -> GraphDataModule:
+    data = small_data()
+    for part in parts:
+        index = getattr(data.graph, part)
+        data.graph.y[index] = (data.graph.y[index] + 1) % data.num_classes
+    return data
 
 
 @every_method
@@ -80,11 +84,7 @@ def test_it_beats_the_majority_class_by_far(name: str, tmp_path: Path) -> None:
 
 @every_method
 def test_neither_test_nor_validation_labels_reach_the_training(name: str, tmp_path: Path) -> None:
-    clean, poisoned = small_data(), small_data()
-    graph = poisoned.graph
-    for index in (graph.test_index, graph.val_index):
-        assert index is not None
-        graph.y[index] = (graph.y[index] + 1) % graph.num_classes
+    clean, poisoned = small_data(), with_wrong_labels("test_index", "val_index")
     a, b = trained(name, clean, tmp_path), trained(name, poisoned, tmp_path)
     for (key, value), other in zip(a.named_parameters(), b.parameters(), strict=True):
         assert torch.equal(value, other), key
@@ -95,12 +95,8 @@ def test_neither_test_nor_validation_labels_reach_the_training(name: str, tmp_pa
 
 @every_method
 def test_test_labels_reach_neither_stopping_nor_a_choice(name: str, tmp_path: Path) -> None:
-    clean, poisoned = small_data(), small_data()
-    index = poisoned.graph.test_index
-    assert index is not None
-    poisoned.graph.y[index] = (poisoned.graph.y[index] + 1) % poisoned.graph.num_classes
     kept = []
-    for data in (clean, poisoned):
+    for data in (small_data(), with_wrong_labels("test_index")):
         torch.manual_seed(0)
         model, stopping = new(name, data), BestStopping(patience=3)
         quiet_trainer(tmp_path, 25, stopping).fit(model, datamodule=data)
@@ -179,25 +175,19 @@ def test_nodes_without_edges_or_attributes_get_a_defined_answer(name: str, tmp_p
     graph = Graph(x, adjacency, labels, ("a", "b")).with_split(
         torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([], dtype=torch.int64)
     )
-    pl.seed_everything(0, verbose=False)
-    class_name, options = METHODS[name]
-    model = getattr(pamt_lightning, class_name)(4, 2, **options)
-    data = OneGraph(graph)
+    data: Any = OneGraph(graph)
+    model = new(name, data)
     quiet_trainer(tmp_path, 5).fit(model, datamodule=data)
     probs = probabilities(model, data)
     assert torch.isfinite(probs).all()
     torch.testing.assert_close(probs.sum(1), torch.ones(7))
 
 
-@every_method
-def test_another_class_count_than_two_is_needed(name: str) -> None:
-    with pytest.raises(InputError, match="`num_classes` 2 or more"):
-        getattr(pamt_lightning, METHODS[name][0])(3, 1)
-
-
 @pytest.mark.parametrize(
     ("class_name", "options", "words"),
     [
+        ("GCNModule", {"num_features": 0}, "`num_features`"),
+        ("GCNModule", {"num_classes": 1}, "`num_classes`"),
         ("GCNModule", {"hidden_dim": 0}, "`hidden_dim`"),
         ("GCNModule", {"dropout": 1.0}, "`dropout`"),
         ("GATModule", {"num_heads": 0}, "`num_heads`"),
@@ -212,8 +202,27 @@ def test_another_class_count_than_two_is_needed(name: str) -> None:
         ("PTAModule", {"stopping_loss": "l1"}, "`stopping_loss`"),
         ("LabelPropagationModule", {"alpha": 1.5}, "`alpha`"),
         ("LabelPropagationModule", {"num_steps": -2}, "`num_steps`"),
+        ("PAMTModule", {"lr": float("nan")}, "`lr`"),
+        ("PAMTModule", {"weight_decay": -0.1}, "`weight_decay`"),
+        ("PAMTModule", {"log_every_n_epochs": 0}, "`log_every_n_epochs`"),
+        ("PAMTModule", {"hidden_dim": 0}, "`hidden_dim`"),
+        ("PAMTModule", {"momentum": 1.0}, "`momentum`"),
+        ("PAMTModule", {"mask_floor": 2.0}, "`mask_floor`"),
+        ("PAMTModule", {"mask_temperature": 0.0}, "`mask_temperature`"),
+        ("PAMTModule", {"mask_from": -1}, "`mask_from`"),
+        ("PAMTModule", {"mask_from": 5, "refresh_interval": 0}, "`mask_from`=5 needs"),
+        ("PAMTModule", {"refresh_interval": -1}, "`refresh_interval`"),
+        ("PAMTModule", {"pretrain_epochs": -1}, "`pretrain_epochs`"),
+        ("PAMTModule", {"pretrain_weight_decay": -1.0}, "`pretrain_weight_decay`"),
+        ("PAMTModule", {"representation": "tanh"}, "`representation`"),
+        ("PAMTModule", {"mask_normalization": "col"}, "`mask_normalization`"),
+        ("PAMTModule", {"inference": "none"}, "`inference`"),
+        *(
+            ("PAMTModule", {"representation": "logits", **own}, "negative weights")
+            for own in ({"mask_normalization": "sym"}, {"inference": "mask"}, {"inference": "auto"})
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(class_name: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        getattr(pamt_lightning, class_name)(3, 2, **options)
+        getattr(pamt_lightning, class_name)(**{"num_features": 3, "num_classes": 2, **options})

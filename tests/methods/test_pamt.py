@@ -8,10 +8,7 @@ import torch
 from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
-from pamt_lightning.data.loaders import FullBatch
-from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
-from pamt_lightning.functional import one_hot_rows, propagate
 from pamt_lightning.methods.pamt import INFERENCES
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, small_data, small_model
@@ -31,13 +28,17 @@ class Refreshes(pl.Callback):
 
 
 @pytest.mark.parametrize(
-    ("interval", "expected"), [(3, [1, 3, 6]), (1, [1, 2, 3, 4, 5, 6, 7]), (0, [1])]
+    ("start", "interval", "expected"),
+    [
+        *((0, 3, [1, 3, 6]), (0, 1, [1, 2, 3, 4, 5, 6, 7]), (0, 0, [1])),
+        *((4, 3, [1, 4, 7]), (1, 4, [1, 5]), (9, 1, [1])),
+    ],
 )
-def test_soft_labels_are_refreshed_when_t_is_a_multiple_of_t_u(
-    tmp_path: Path, interval: int, expected: Sequence[int]
+def test_soft_labels_are_refreshed_when_t_is_a_multiple_of_t_u_counted_from_the_first_mask(
+    tmp_path: Path, start: int, interval: int, expected: Sequence[int]
 ) -> None:
     data, watch = small_data(), Refreshes()
-    model = small_model(data, refresh_interval=interval)
+    model = small_model(data, refresh_interval=interval, mask_from=start)
     quiet_trainer(tmp_path, 7, watch, enable_checkpointing=False).fit(model, datamodule=data)
     assert watch.epochs == expected  # epoch 1 sees the labels made before training
 
@@ -104,37 +105,6 @@ def trained(folder: Path, data: Any, **options: Any) -> PAMTModule:
     model = small_model(data, **options)
     quiet_trainer(folder, 7).fit(model, datamodule=data)
     return model
-
-
-def test_without_mask_the_soft_labels_are_those_of_pts() -> None:
-    data = small_data()
-    model = small_model(data, mask=False)
-    batch = data.full_batch()
-    model.refresh(batch, epoch=0)
-    train = data.graph.train_index
-    assert train is not None
-    y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
-    expected = propagate(batch.adj_norm, y0, num_steps=10, alpha=0.1, reset_index=train)
-    assert model.soft_labels is not None
-    assert torch.equal(model.soft_labels, expected)
-
-
-def test_a_full_floor_switches_the_mask_off() -> None:
-    data = small_data()
-    off, full = small_model(data, mask=False), small_model(data, mask_floor=1.0)
-    for model in (off, full):
-        model.refresh(data.full_batch(), epoch=0)
-    assert off.soft_labels is not None
-    assert full.soft_labels is not None
-    torch.testing.assert_close(off.soft_labels, full.soft_labels)
-
-
-def test_alpha_one_predicts_with_the_mlp_alone() -> None:
-    data = small_data()
-    model = small_model(data, alpha=1.0).eval()
-    prediction = model.predict_nodes(data.full_batch())
-    assert prediction.logits is not None
-    torch.testing.assert_close(prediction.probs, torch.softmax(prediction.logits, 1))
 
 
 @pytest.mark.parametrize("way", INFERENCES)
@@ -271,18 +241,6 @@ def test_only_auto_leaves_a_choice_in_the_checkpoint() -> None:
         assert "inference_choice" not in small_model(data, inference=way).state_dict()
 
 
-def test_test_labels_do_not_reach_the_choice(tmp_path: Path) -> None:
-    clean, poisoned = small_data(), small_data()
-    graph = poisoned.graph
-    assert graph.test_index is not None
-    graph.y[graph.test_index] = (graph.y[graph.test_index] + 1) % graph.num_classes
-    a, b = (trained(tmp_path, data, inference="auto") for data in (clean, poisoned))
-    for name in ("val_acc", "val_loss"):
-        assert a.trainer.callback_metrics[name] == b.trainer.callback_metrics[name]
-    for name, value in a.state_dict().items():  # the choice is one of them
-        assert torch.equal(value, b.state_dict()[name])
-
-
 def test_how_it_predicts_does_not_reach_the_weights(tmp_path: Path) -> None:
     data = small_data()
     weights = [
@@ -305,16 +263,6 @@ def test_every_way_to_make_the_mask_trains(
     assert torch.isfinite(model.trainer.callback_metrics["val_loss"])
 
 
-def test_it_learns_far_beyond_the_majority_class(tmp_path: Path) -> None:
-    data = small_data(synthetic=SyntheticOptions(), train=20)  # the graph of a plain `pamt fit`
-    model = small_model(data, hidden_dim=32, pretrain_epochs=50, refresh_interval=20)
-    trainer = quiet_trainer(tmp_path, 120)
-    trainer.fit(model, datamodule=data)
-    (metrics,) = trainer.test(model, datamodule=data, verbose=False)
-    assert metrics["test_acc"] > 0.7  # the majority class has a sixth
-    assert set(metrics) >= {"test_acc", "test_loss", "test_f1_macro", "test_ece"}
-
-
 def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
     sparse, dense = small_data(), small_data()
     graph = dense.graph
@@ -324,63 +272,6 @@ def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
         torch.testing.assert_close(value, b.state_dict()[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"lr": -1.0}, "`lr`"),
-        ({"alpha": 1.5}, "`alpha`"),
-        ({"momentum": 1.0}, "`momentum`"),
-        ({"dropout": 1.0}, "`dropout`"),
-        ({"mask_floor": 2.0}, "`mask_floor`"),
-        ({"mask_temperature": 0.0}, "`mask_temperature`"),
-        ({"refresh_interval": -1}, "`refresh_interval`"),
-        ({"hidden_dim": 0}, "`hidden_dim`"),
-        ({"representation": "tanh"}, "`representation`"),
-        ({"mask_normalization": "col"}, "`mask_normalization`"),
-        ({"representation": "logits", "mask_normalization": "sym"}, "negative weights"),
-        ({"representation": "logits", "inference": "mask"}, "negative weights"),
-        ({"representation": "logits", "inference": "auto"}, "negative weights"),
-        ({"inference": "none"}, "`inference`"),
-        ({"stopping_loss": "l1"}, "`stopping_loss`"),
-        ({"weight_decay": -0.1}, "`weight_decay`"),
-        ({"loss_weight": -0.1}, "`loss_weight`"),
-        ({"log_every_n_epochs": 0}, "`log_every_n_epochs`"),
-    ],
-)
-def test_a_wrong_argument_is_named_with_its_value(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        PAMTModule(3, 2, **options)
-
-
-def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
-    first, second = small_data(split_seed=1), small_data(split_seed=2)
-    model = small_model(second)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=first)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=second)
-    train = second.graph.train_index
-    assert model.soft_labels is not None
-    assert train is not None
-    certain = torch.nonzero(model.soft_labels.max(1).values >= 1.0).flatten()
-    assert certain.tolist() == sorted(train.tolist())
-
-
-def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
-    data = small_data()
-    model = small_model(data, stopping_loss="soft")
-    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    assert model.last_loss is not None
-
-
-def test_mask_inference_without_a_mask_is_structure_inference() -> None:
-    data = small_data()
-    models = [
-        small_model(data, mask=False, inference=kind).eval() for kind in ("structure", "mask")
-    ]
-    a, b = (m.predict_nodes(data.full_batch()).probs for m in models)
-    assert torch.equal(a, b)
-
-
 def test_divergence_is_named(tmp_path: Path) -> None:
     data = small_data()
     model = small_model(data, lr=1e30)
@@ -388,32 +279,26 @@ def test_divergence_is_named(tmp_path: Path) -> None:
         quiet_trainer(tmp_path, 5, BestStopping()).fit(model, datamodule=data)
 
 
-def test_half_precision_is_refused(tmp_path: Path) -> None:
+def test_the_first_mask_is_that_of_the_network_so_far(tmp_path: Path) -> None:
     data = small_data()
-    with pytest.raises(InputError, match="32-true or 64-true"):
-        quiet_trainer(tmp_path, 1, precision="bf16-mixed").fit(small_model(data), datamodule=data)
+    model = small_model(data, mask_from=3, refresh_interval=2, momentum=0.0)
+    batch = data.full_batch()
+    model.refresh(batch, epoch=2)
+    assert model.soft_labels is not None
+    assert torch.equal(model.soft_labels, model.propagated_labels(batch.adj_norm, batch))
+    model.refresh(batch, epoch=3)
+    masked = model.propagated_labels(model.masked_adjacency(batch), batch)
+    assert torch.equal(model.soft_labels, masked)
+    assert not torch.equal(masked, model.propagated_labels(batch.adj_norm, batch))
 
 
-def test_training_without_a_data_module_is_refused(tmp_path: Path) -> None:
-    data = small_data()
-    loader = FullBatch(data.full_batch())
-    with pytest.raises(InputError, match="GraphDataModule"):
-        quiet_trainer(tmp_path, 1).fit(small_model(data), loader, loader)
-
-
-def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(
-    tmp_path: Path,
+def test_a_start_without_mask_takes_the_place_of_pretraining(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = small_data()
-    fresh = small_model(data, refresh_interval=0)
-    quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
-    last = tmp_path / "last.ckpt"
-    checkpoint = torch.load(last, weights_only=True)
-    checkpoint["soft_labels"] = checkpoint["soft_labels"].contiguous()
-    torch.save(checkpoint, last)
-    resumed = small_model(data, refresh_interval=0)
-    trainer = quiet_trainer(tmp_path, 3, BestStopping(dirpath=str(tmp_path)))
-    trainer.fit(resumed, datamodule=data, ckpt_path=last, weights_only=True)
-    labels = [model.soft_labels for model in (fresh, resumed) if model.soft_labels is not None]
-    assert torch.equal(*labels)
-    assert all(kept.t().is_contiguous() for kept in labels)
+    calls = []
+    monkeypatch.setattr(PAMTModule, "pretrain", lambda self, data: calls.append(1))
+    for start, expected in ((0, 1), (2, 1)):
+        data = small_data()
+        model = small_model(data, mask_from=start, refresh_interval=2)
+        quiet_trainer(tmp_path / str(start), 1).fit(model, datamodule=data)
+        assert len(calls) == expected

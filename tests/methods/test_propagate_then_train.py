@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 
 from pamt_lightning import GraphDataModule, PAMTModule, PTAModule, PTDModule, PTSModule
-from pamt_lightning.functional import one_hot_rows, propagate, soft_cross_entropy
+from pamt_lightning.functional import soft_cross_entropy
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 from pamt_lightning.training.stopping import BestStopping
-from tests.methods.helpers import quiet_trainer, small_data
+from tests.methods.helpers import quiet_trainer, seeded, small_data
 
 SHARED: dict[str, Any] = {
     "hidden_dim": 8,
@@ -25,18 +24,11 @@ SHARED: dict[str, Any] = {
 OFF: dict[str, Any] = {"mask": False, "refresh_interval": 0, "momentum": 0.0}
 
 
-def seeded(method: type[SoftLabelModule], data: GraphDataModule, **options: Any) -> SoftLabelModule:
-    pl.seed_everything(0, verbose=False)
-    build: Any = method
-    model: SoftLabelModule = build(data.num_features, data.num_classes, **{**SHARED, **options})
-    return model
-
-
 def fitted(
     method: type[SoftLabelModule], folder: Path, **options: Any
 ) -> tuple[SoftLabelModule, dict[str, float]]:
     data = small_data()
-    model = seeded(method, data, **options)
+    model = seeded(method, data, **{**SHARED, **options})
     trainer = quiet_trainer(folder, 60, BestStopping(patience=20))
     trainer.fit(model, datamodule=data)
     return model, dict(trainer.test(model, datamodule=data, verbose=False)[0])
@@ -64,21 +56,6 @@ def test_with_the_mask_on_it_is_another_method(tmp_path: Path, part: dict[str, A
     assert not torch.equal(pts.net.input.weight, pamt.net.input.weight)
 
 
-def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> None:
-    data = small_data()
-    model = seeded(PTSModule, data)
-    quiet_trainer(tmp_path, 3).fit(model, datamodule=data)
-    train = data.graph.train_index
-    assert train is not None
-    dense = data.full_batch().adj_norm.to_dense()
-    y = y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
-    for _ in range(7):
-        y = 0.85 * dense @ y + 0.15 * y0
-        y[train] = y0[train]
-    assert model.soft_labels is not None
-    torch.testing.assert_close(model.soft_labels, y)
-
-
 def loss_of(model: SoftLabelModule, data: GraphDataModule, epoch: int) -> torch.Tensor:
     type(model).current_epoch = property(lambda self: epoch)  # type: ignore[assignment]
     try:
@@ -92,7 +69,7 @@ def loss_of(model: SoftLabelModule, data: GraphDataModule, epoch: int) -> torch.
 
 def test_pta_in_epoch_zero_is_pts_and_later_it_is_not() -> None:
     data = small_data()
-    pts, pta = seeded(PTSModule, data), seeded(PTAModule, data)
+    pts, pta = seeded(PTSModule, data, **SHARED), seeded(PTAModule, data, **SHARED)
     assert torch.equal(loss_of(pts, data, 0), loss_of(pta, data, 0))
     assert not torch.equal(loss_of(pts, data, 50), loss_of(pta, data, 50))
 
@@ -100,7 +77,7 @@ def test_pta_in_epoch_zero_is_pts_and_later_it_is_not() -> None:
 @pytest.mark.parametrize("epoch", [1, 100, 1000])
 def test_pta_weighs_by_the_probability_to_the_power_of_its_epoch(epoch: int) -> None:
     data = small_data()
-    model = seeded(PTAModule, data)
+    model = seeded(PTAModule, data, **SHARED)
     actual = loss_of(model, data, epoch)
     batch = data.full_batch()
     logits = model.net(batch.x)
@@ -112,7 +89,7 @@ def test_pta_weighs_by_the_probability_to_the_power_of_its_epoch(epoch: int) -> 
 
 def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> None:
     data = small_data()
-    model = seeded(PTDModule, data)
+    model = seeded(PTDModule, data, **SHARED)
     loss = loss_of(model, data, 0)
     logits = model.net(data.full_batch().x)
     assert model.soft_labels is not None
@@ -123,17 +100,6 @@ def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> Non
         (ours,) = torch.autograd.grad(loss, parameter, retain_graph=True)
         (theirs,) = torch.autograd.grad(expected, parameter, retain_graph=True)
         torch.testing.assert_close(ours, theirs)
-
-
-def test_the_prediction_is_propagated(tmp_path: Path) -> None:
-    data = small_data()
-    model = seeded(PTSModule, data).eval()
-    batch = data.full_batch()
-    prediction = model.predict_nodes(batch)
-    assert prediction.logits is not None
-    dense, start = batch.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
-    expected = propagate(dense, start, num_steps=7, alpha=0.15)
-    torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))
 
 
 def test_defaults_are_those_of_the_authors_but_for_the_rate_of_pts() -> None:

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from pamt_lightning import PTSModule
+from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.training.stopping import BestStopping
+from tests.methods.helpers import quiet_trainer, seeded, small_data, small_model
+
+
+def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
+    first, second = small_data(split_seed=1), small_data(split_seed=2)
+    model = small_model(second)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=first)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=second)
+    train = second.graph.train_index
+    assert model.soft_labels is not None
+    assert train is not None
+    certain = torch.nonzero(model.soft_labels.max(1).values >= 1.0).flatten()
+    assert certain.tolist() == sorted(train.tolist())
+
+
+def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
+    data = small_data()
+    model = small_model(data, stopping_loss="soft")
+    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
+    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
+    assert model.last_loss is not None
+
+
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(
+    tmp_path: Path,
+) -> None:
+    data = small_data()
+    fresh = small_model(data, refresh_interval=0)
+    quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
+    last = tmp_path / "last.ckpt"
+    checkpoint = torch.load(last, weights_only=True)
+    checkpoint["soft_labels"] = checkpoint["soft_labels"].contiguous()
+    torch.save(checkpoint, last)
+    resumed = small_model(data, refresh_interval=0)
+    trainer = quiet_trainer(tmp_path, 3, BestStopping(dirpath=str(tmp_path)))
+    trainer.fit(resumed, datamodule=data, ckpt_path=last, weights_only=True)
+    labels = [model.soft_labels for model in (fresh, resumed) if model.soft_labels is not None]
+    assert torch.equal(*labels)
+    assert all(kept.t().is_contiguous() for kept in labels)
+
+
+def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> None:
+    data = small_data()
+    model = seeded(PTSModule, data, alpha=0.15, num_steps=7)
+    quiet_trainer(tmp_path, 3).fit(model, datamodule=data)
+    train = data.graph.train_index
+    assert train is not None
+    dense = data.full_batch().adj_norm.to_dense()
+    y = y0 = one_hot_rows(data.graph.y, train, 3, torch.float32)
+    for _ in range(7):
+        y = 0.85 * dense @ y + 0.15 * y0
+        y[train] = y0[train]
+    assert model.soft_labels is not None
+    torch.testing.assert_close(model.soft_labels, y)
+
+
+def test_the_prediction_is_propagated(tmp_path: Path) -> None:
+    data = small_data()
+    model = seeded(PTSModule, data, alpha=0.15, num_steps=7).eval()
+    batch = data.full_batch()
+    prediction = model.predict_nodes(batch)
+    assert prediction.logits is not None
+    dense, start = batch.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
+    expected = propagate(dense, start, num_steps=7, alpha=0.15)
+    torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))
