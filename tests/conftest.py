@@ -1,4 +1,4 @@
-"""Fixtures that the tests share: two graphs, Â, a seeded generator, and one thread."""
+"""Fixtures that the tests share: two graphs, Â, one thread, and torch's seed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,12 @@ from tests.matrices import normalized
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+def _one_thread_and_one_seed() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.manual_seed(20240)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    """A seeded generator, independent of torch's own."""
-    return torch.Generator().manual_seed(20240)
 
 
 @pytest.fixture

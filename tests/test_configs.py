@@ -56,9 +56,13 @@ AUTHORS: dict[str, dict[str, float]] = {
         **{"lr": 0.01, "weight_decay": 0.005, "dropout": 0.5, "hidden_dim": 64},
         **{"num_steps": 10, "alpha": 0.1},
     },
-    "PTS": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
-    "PTD": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 10},
-    "PTA": {"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64, "loss_weight": 0.05},
+    **{
+        name: {
+            **{"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64},
+            **{"num_steps": 10, "alpha": 0.1, "loss_weight": loss_weight},
+        }
+        for name, loss_weight in (("PTS", 0.05), ("PTD", 10.0), ("PTA", 0.05))
+    },
 }
 BY_DATASET: dict[str, dict[str, dict[str, float]]] = {
     "GAT": {"pubmed": {"lr": 0.01, "weight_decay": 1e-3, "num_output_heads": 8}},

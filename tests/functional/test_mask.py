@@ -25,9 +25,9 @@ NORMALIZATIONS: tuple[MaskNormalization, ...] = get_args(MaskNormalization)
 
 
 @pytest.fixture
-def h(generator: torch.Generator) -> Tensor:
+def h() -> Tensor:
     """Probabilities of 4 classes for the 300 nodes."""
-    logits = 3 * torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    logits = 3 * torch.randn(300, 4, dtype=torch.float64)
     return mask_representation(logits)
 
 
@@ -35,10 +35,8 @@ def h(generator: torch.Generator) -> Tensor:
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
-def test_representations_are_softmax_and_unit_rows(
-    generator: torch.Generator, temperature: float
-) -> None:
-    logits = torch.randn(8, 3, generator=generator, dtype=torch.float64)
+def test_representations_are_softmax_and_unit_rows(temperature: float) -> None:
+    logits = torch.randn(8, 3, dtype=torch.float64)
     exp = np.exp(logits.numpy() / temperature)
     probs = exp / exp.sum(axis=1, keepdims=True)
     cosine = probs / np.linalg.norm(probs, axis=1, keepdims=True)
@@ -57,11 +55,9 @@ def test_representations_of_extreme_rows_are_finite(kind: Representation, scale:
 # Equation 6
 
 
-def test_cosine_similarity_is_that_of_scikit_learn(
-    adj_norm: SparseOperator, generator: torch.Generator
-) -> None:
+def test_cosine_similarity_is_that_of_scikit_learn(adj_norm: SparseOperator) -> None:
     pairwise = import_module("sklearn.metrics.pairwise")
-    logits = torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(300, 4, dtype=torch.float64)
     oracle = pairwise.cosine_similarity(torch.softmax(logits, dim=1).numpy())
     rows, cols = adj_norm.row_index.long(), adj_norm.col.long()
     actual = adj_norm.sample(mask_representation(logits, "cosine"))
@@ -73,9 +69,7 @@ def test_cosine_similarity_is_that_of_scikit_learn(
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.3, 1.0])
-def test_the_mask_is_the_dense_elementwise_product(
-    adj_norm: SparseOperator, h: Tensor, floor: float
-) -> None:
+def test_the_mask_is_the_dense_product(adj_norm: SparseOperator, h: Tensor, floor: float) -> None:
     adj_mask = mask_adjacency(adj_norm, h, floor=floor)
     factor = floor + (1 - floor) * (h.numpy() @ h.numpy().T)
     expected = adj_norm.to_dense().numpy() * factor
@@ -84,7 +78,7 @@ def test_the_mask_is_the_dense_elementwise_product(
     assert torch.equal(adj_mask.crow, adj_norm.crow)
 
 
-def test_a_floor_of_one_or_equal_one_hot_rows_switch_the_mask_off(
+def test_a_floor_of_one_or_equal_rows_switch_the_mask_off(
     adj_norm: SparseOperator, h: Tensor
 ) -> None:
     equal = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64).repeat(300, 1)
@@ -92,7 +86,7 @@ def test_a_floor_of_one_or_equal_one_hot_rows_switch_the_mask_off(
         assert torch.equal(masked.values, adj_norm.values)
 
 
-def test_one_hot_rows_cut_the_edges_between_classes_and_no_others(
+def test_one_hot_rows_cut_edges_between_classes(
     small_graph: Graph, adj_norm: SparseOperator
 ) -> None:
     h = torch.nn.functional.one_hot(small_graph.y, 4).double()
@@ -109,10 +103,10 @@ def test_the_mask_does_not_change_its_arguments(adj_norm: SparseOperator, h: Ten
 
 
 @pytest.mark.parametrize("kind", NORMALIZATIONS)
-def test_the_mask_commutes_with_renaming_nodes(
-    adj_norm: SparseOperator, h: Tensor, kind: MaskNormalization, generator: torch.Generator
+def test_renaming_nodes_renames_the_mask(
+    adj_norm: SparseOperator, h: Tensor, kind: MaskNormalization
 ) -> None:
-    order = torch.randperm(300, generator=generator)
+    order = torch.randperm(300)
     renamed = operator(adj_norm.to_dense()[order][:, order])
     actual = renormalize_mask(mask_adjacency(renamed, h[order]), kind).to_dense()
     expected = renormalize_mask(mask_adjacency(adj_norm, h), kind).to_dense()[order][:, order]

@@ -33,11 +33,9 @@ def test_parts_drop_together_what_the_whole_would(cuts: list[int]) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("training", [False, True])
-def test_rectifier_and_dropout_in_one_are_the_two_after_each_other(
-    rate: float, training: bool, generator: torch.Generator
-) -> None:
-    x = torch.randn(31, 7, generator=generator, dtype=torch.float64)
-    upstream = torch.randn(31, 7, generator=generator, dtype=torch.float64)
+def test_relu_dropout_is_relu_and_then_dropout(rate: float, training: bool) -> None:
+    x = torch.randn(31, 7, dtype=torch.float64)
+    upstream = torch.randn(31, 7, dtype=torch.float64)
     results = []
     for fused in (True, False):
         torch.manual_seed(5)

@@ -17,8 +17,8 @@ PATH = [0, 2, 3, 5, 6], [0, 1, 0, 2, 3, 3]
 ONE_WAY = [0, 3, 5, 5, 6], [0, 1, 3, 0, 2, 3]
 
 
-def draw(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
 def hood(crow: list[int], col: list[int]) -> Neighbourhood:
@@ -32,33 +32,29 @@ def path() -> Neighbourhood:
 
 
 @pytest.mark.parametrize("pattern", [PATH, ONE_WAY])
-def test_gradients_are_the_slopes_of_small_steps(
-    pattern: tuple[list[int], list[int]], generator: torch.Generator
-) -> None:
+def test_gradients_are_the_slopes_of_small_steps(pattern: tuple[list[int], list[int]]) -> None:
     there = hood(*pattern)
     check: Any = torch.autograd.gradcheck
-    assert check(there.pair_sum, (draw(generator, 4, 2), draw(generator, 4, 2)))
-    assert check(there.softmax, draw(generator, 6, 2))
-    assert check(there.weighted_sum, (draw(generator, 6, 2), draw(generator, 4, 2, 3)))
+    assert check(there.pair_sum, (draw(4, 2), draw(4, 2)))
+    assert check(there.softmax, draw(6, 2))
+    assert check(there.weighted_sum, (draw(6, 2), draw(4, 2, 3)))
 
 
 @pytest.mark.parametrize("needed", [0, 1])
-def test_a_gradient_for_one_argument_alone_is_the_same(
-    path: Neighbourhood, generator: torch.Generator, needed: int
-) -> None:
-    both = [draw(generator, 6, 2), draw(generator, 4, 2, 3)]
+def test_a_gradient_for_one_argument_alone_is_the_same(path: Neighbourhood, needed: int) -> None:
+    both = [draw(6, 2), draw(4, 2, 3)]
     one = [value.detach().requires_grad_(place == needed) for place, value in enumerate(both)]
-    slopes = torch.rand(4, 2, 3, generator=generator, dtype=torch.float64)
+    slopes = torch.rand(4, 2, 3, dtype=torch.float64)
     expected = torch.autograd.grad(path.weighted_sum(*both), both, slopes)[needed]
     (actual,) = torch.autograd.grad(path.weighted_sum(*one), one[needed], slopes)
     assert torch.equal(actual, expected)
 
 
-def test_arguments_and_gradients_of_transposed_layout_give_the_same_and_stay_as_they_were(
-    path: Neighbourhood, generator: torch.Generator
+def test_transposed_layouts_give_the_same_and_stay_as_they_were(
+    path: Neighbourhood,
 ) -> None:
     def strided(*shape: int) -> Tensor:
-        drawn = torch.randn(*shape[::-1], generator=generator, dtype=torch.float64)
+        drawn = torch.randn(*shape[::-1], dtype=torch.float64)
         return drawn.permute(*reversed(range(len(shape)))).requires_grad_()
 
     scores, h, slopes = strided(6, 2), strided(4, 2, 3), strided(4, 2, 3).detach()
@@ -78,7 +74,7 @@ def test_arguments_and_gradients_of_transposed_layout_give_the_same_and_stay_as_
     assert torch.equal(h, before[1])
 
 
-def test_bits_do_not_depend_on_the_number_of_threads(generator: torch.Generator) -> None:
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     num_nodes = 4000  # a small graph is left to one thread
     col = torch.arange(num_nodes)[:, None] + 150 * torch.arange(-10, 11)
     crow, col = torch.arange(0, 21 * num_nodes + 1, 21), col.remainder(num_nodes)
@@ -86,8 +82,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(generator: torch.Generator)
     there = operator(
         csr_tensor(crow, col.sort(dim=1).values.flatten(), ones, num_nodes)
     ).neighbourhood
-    scores = torch.randn(len(ones), 8, generator=generator, requires_grad=True)
-    h = torch.randn(num_nodes, 8, 8, generator=generator, requires_grad=True)
+    scores = torch.randn(len(ones), 8, requires_grad=True)
+    h = torch.randn(num_nodes, 8, 8, requires_grad=True)
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -96,8 +92,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(generator: torch.Generator)
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_a_second_derivative_is_refused(path: Neighbourhood, generator: torch.Generator) -> None:
-    scores = draw(generator, 6, 1)
+def test_a_second_derivative_is_refused(path: Neighbourhood) -> None:
+    scores = draw(6, 1)
     total = path.softmax(scores).square().sum()
     (grad,) = torch.autograd.grad(total, scores, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):

@@ -7,9 +7,8 @@ from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 
 
 def test_accuracy_is_that_of_torchmetrics() -> None:
-    generator = torch.Generator().manual_seed(0)
-    probs = torch.rand(50, 4, generator=generator)
-    target = torch.randint(0, 4, (50,), generator=generator)
+    probs = torch.rand(50, 4)
+    target = torch.randint(0, 4, (50,))
     index = torch.arange(0, 50, 3)
     expected = multiclass_accuracy(probs[index], target[index], 4, average="micro")
     assert accuracy(probs, target, index) == expected

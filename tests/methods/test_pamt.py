@@ -34,7 +34,7 @@ class Refreshes(pl.Callback):
         *((4, 3, [1, 4, 7]), (1, 4, [1, 5]), (9, 1, [1])),
     ],
 )
-def test_soft_labels_are_refreshed_when_t_is_a_multiple_of_t_u_counted_from_the_first_mask(
+def test_soft_labels_are_refreshed_every_t_u_epochs(
     tmp_path: Path, start: int, interval: int, expected: Sequence[int]
 ) -> None:
     data, watch = small_data(), Refreshes()
@@ -87,7 +87,7 @@ def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor
 
 
 @pytest.mark.parametrize("representation", ["softmax", "cosine"])
-def test_training_equals_the_paper_s_algorithm_in_dense_form(
+def test_training_is_the_papers_algorithm_in_dense_form(
     tmp_path: Path, representation: str
 ) -> None:
     data = small_data()
@@ -253,9 +253,7 @@ def test_how_it_predicts_does_not_reach_the_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("normalization", ["none", "row", "sym"])
 @pytest.mark.parametrize("representation", ["softmax", "cosine"])
-def test_every_way_to_make_the_mask_trains(
-    tmp_path: Path, normalization: str, representation: str
-) -> None:
+def test_every_mask_trains(tmp_path: Path, normalization: str, representation: str) -> None:
     data = small_data()
     options = {"mask_normalization": normalization, "representation": representation}
     model = trained(tmp_path, data, **options, adaptive_weighting=True, stopping_loss="soft")

@@ -35,7 +35,7 @@ def fitted(
 
 
 @pytest.mark.parametrize("stopping_loss", ["nll", "soft"])
-def test_pamt_without_mask_refresh_and_momentum_is_pts_to_the_bit(
+def test_pamt_with_mask_and_refresh_off_is_pts_to_the_bit(
     tmp_path: Path, stopping_loss: str
 ) -> None:
     pts, pts_metrics = fitted(PTSModule, tmp_path, stopping_loss=stopping_loss)
@@ -100,11 +100,3 @@ def test_ptd_weighs_by_the_probability_and_no_gradient_flows_through_it() -> Non
         (ours,) = torch.autograd.grad(loss, parameter, retain_graph=True)
         (theirs,) = torch.autograd.grad(expected, parameter, retain_graph=True)
         torch.testing.assert_close(ours, theirs)
-
-
-def test_defaults_are_those_of_the_authors_but_for_the_rate_of_pts() -> None:
-    for method, loss_weight in ((PTSModule, 0.05), (PTDModule, 10.0), (PTAModule, 0.05)):
-        options = method(3, 2).hparams
-        assert (options["lr"], options["loss_weight"]) == (0.1, loss_weight)
-        assert (options["hidden_dim"], options["dropout"]) == (64, 0.0)
-        assert (options["weight_decay"], options["alpha"], options["num_steps"]) == (0.005, 0.1, 10)

@@ -80,7 +80,7 @@ def test_an_unknown_method_gets_the_closest_and_all(name: str, near: str) -> Non
     assert "Did you mean" not in str(unknown_method("xyz"))
 
 
-def test_a_shipped_file_is_found_from_everywhere_but_a_file_here_comes_first(
+def test_a_file_here_comes_before_a_shipped_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -39,7 +39,7 @@ def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("batch_size", [None, 37])
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_the_weights_are_those_of_one_process(
+def test_weights_are_those_of_one_process(
     world_size: int, batch_size: int | None, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"dropout": 0.3, "refresh_interval": 3, "batch_size": batch_size}
@@ -60,7 +60,7 @@ def test_a_mask_that_is_renormalised_too(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
-def test_a_run_resumes_with_another_number_of_processes(
+def test_a_run_resumes_with_more_or_fewer_processes(
     before: int, after: int, tmp_path: Path
 ) -> None:
     expected = fitted("PAMT", tmp_path / "whole", 1, epochs=10, dropout=0.3)

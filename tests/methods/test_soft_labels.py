@@ -30,7 +30,7 @@ def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
     assert model.last_loss is not None
 
 
-def test_soft_labels_are_kept_by_column_also_from_a_checkpoint_that_kept_rows(
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(
     tmp_path: Path,
 ) -> None:
     data = small_data()

@@ -26,9 +26,7 @@ DECAYED = {
 
 
 @pytest.mark.parametrize(("class_name", "expected"), DECAYED.items())
-def test_the_l2_term_holds_down_what_its_authors_hold_down(
-    class_name: str, expected: set[str]
-) -> None:
+def test_the_l2_term_is_on_what_its_authors_put_it(class_name: str, expected: set[str]) -> None:
     model: Any = getattr(pamt_lightning, class_name)(5, 2, weight_decay=0.25)
     names = {id(p): name for name, p in model.net.named_parameters()}
     assert {names[id(p)] for p in model.decayed_parameters()} == expected

@@ -23,9 +23,7 @@ def test_logits_are_those_of_the_mlp_propagated(small_graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "num_steps"), [(1.0, 10), (0.1, 0)])
-def test_alpha_one_or_no_steps_give_the_mlp(
-    small_graph: Graph, alpha: float, num_steps: int
-) -> None:
+def test_alpha_one_or_no_steps_is_the_mlp(small_graph: Graph, alpha: float, num_steps: int) -> None:
     net = seeded_appnp(alpha, num_steps)
     x, _, adj_norm, _ = inputs(small_graph)
     assert torch.equal(net(x, adj_norm), net.mlp(x))
@@ -40,7 +38,7 @@ def test_many_steps_reach_personalised_page_rank(small_graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "num_steps"), [(0.1, 10), (0.25, 3)])
-def test_logits_and_gradients_are_those_of_pytorch_geometric(
+def test_logits_and_gradients_are_those_of_pyg(
     small_graph: Graph, alpha: float, num_steps: int
 ) -> None:
     net = seeded_appnp(alpha, num_steps)

@@ -42,7 +42,7 @@ def call(name: str, net: Any, x: Any, adj: Any) -> Tensor:
 
 @every_network
 @pytest.mark.parametrize("training", [True, False])
-def test_dense_and_sparse_attributes_give_the_same_logits_and_gradients(
+def test_dense_and_sparse_attributes_give_the_same(
     small_graph: Graph, name: str, training: bool
 ) -> None:
     sparse, dense, adj, _ = inputs(small_graph)
@@ -56,11 +56,9 @@ def test_dense_and_sparse_attributes_give_the_same_logits_and_gradients(
 
 
 @every_network
-def test_renaming_nodes_renames_the_logits(
-    small_graph: Graph, name: str, generator: torch.Generator
-) -> None:
+def test_renaming_nodes_renames_the_logits(small_graph: Graph, name: str) -> None:
     _, dense, adj, _ = inputs(small_graph)
-    order = torch.randperm(300, generator=generator)
+    order = torch.randperm(300)
     renamed = operator(adj.to_dense()[order][:, order])
     net = new(name).eval()
     expected = call(name, net, dense, adj)[order]
@@ -80,9 +78,7 @@ def test_predictions_draw_no_random_numbers_and_drop_nothing(small_graph: Graph,
 
 
 @with_dropout
-def test_a_training_step_repeats_with_its_seed_and_only_with_it(
-    small_graph: Graph, name: str
-) -> None:
+def test_a_step_repeats_with_its_seed_and_only_with_it(small_graph: Graph, name: str) -> None:
     x, _, adj, _ = inputs(small_graph)
     net = new(name, rate=0.5).train()
     first = call(name, net, x, adj)
@@ -112,9 +108,7 @@ def test_dropout_falls_in_each_place(small_graph: Graph, name: str, place: str) 
 
 
 @every_network
-def test_a_training_may_follow_a_prediction_in_inference_mode(
-    small_graph: Graph, name: str
-) -> None:
+def test_a_training_may_follow_one_in_inference_mode(small_graph: Graph, name: str) -> None:
     """What the operator computed once, in inference mode, serves the training too."""
     expected = None
     for predict_first in (False, True):

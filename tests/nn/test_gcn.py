@@ -25,7 +25,7 @@ def test_logits_are_those_of_the_dense_equation(small_graph: Graph) -> None:
     torch.testing.assert_close(net(x, adj_norm), expected)
 
 
-def test_logits_and_gradients_are_those_of_pytorch_geometric(small_graph: Graph) -> None:
+def test_logits_and_gradients_are_those_of_pyg(small_graph: Graph) -> None:
     nn = pyg()
     net = seeded_gcn()
     x, dense, adj_norm, edges = inputs(small_graph)

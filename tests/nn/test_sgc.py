@@ -17,9 +17,7 @@ def seeded_sgc(num_steps: int) -> SGC:
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 5])
-def test_logits_are_logistic_regression_on_features_propagated_first(
-    small_graph: Graph, num_steps: int
-) -> None:
+def test_it_is_regression_on_propagated_features(small_graph: Graph, num_steps: int) -> None:
     net = seeded_sgc(num_steps)
     x, dense, adj_norm, _ = inputs(small_graph)
     features = torch.linalg.matrix_power(adj_norm.to_dense(), num_steps) @ dense
@@ -32,7 +30,7 @@ def test_no_steps_give_logistic_regression(small_graph: Graph) -> None:
     torch.testing.assert_close(net(x, adj_norm), dense @ net.input.weight + net.bias)
 
 
-def test_logits_and_gradients_are_those_of_pytorch_geometric(small_graph: Graph) -> None:
+def test_logits_and_gradients_are_those_of_pyg(small_graph: Graph) -> None:
     conv = pyg().SGConv(60, 4, K=2).double()
     net = seeded_sgc(2)
     x, dense, adj_norm, edges = inputs(small_graph)
