@@ -91,17 +91,12 @@ class SoftLabelModule(NodeClassificationModule):
 
     # Life cycle --------------------------------------------------------------------------------
 
-    def setup(self, stage: str) -> None:
-        """Forget labels of a training that was interrupted."""
-        super().setup(stage)
-        self._val_labels = None
-
     def on_fit_start(self) -> None:
         """Make the first soft labels, or take those of the checkpoint."""
         super().on_fit_start()
         batch = self.fit_batch
-        if self.stopping_loss == "soft":
-            self._val_labels = self._validation_labels(batch)
+        soft = self.stopping_loss == "soft"
+        self._val_labels = self._validation_labels(batch) if soft else None
         if self.trainer.ckpt_path is None:
             # Those of an earlier training may contain the labels of other nodes.
             self.soft_labels = None
@@ -114,11 +109,6 @@ class SoftLabelModule(NodeClassificationModule):
                 f"The checkpoint was written on a graph of {len(self.soft_labels)} nodes, "
                 f"this one has {batch.num_nodes}: resume on the data of that run."
             )
-
-    def on_fit_end(self) -> None:
-        """Release what depends on the graph."""
-        super().on_fit_end()
-        self._val_labels = None
 
     @torch.no_grad()
     def propagated_labels(self, adj: SparseOperator, batch: GraphBatch) -> Tensor:
@@ -178,8 +168,8 @@ class SoftLabelModule(NodeClassificationModule):
         """The validation loss; see ``stopping_loss``."""
         if self.stopping_loss == "nll" or prediction.logits is None:
             return super().validation_loss(batch, prediction)
-        labels = self._val_labels
-        if labels is None:  # a validation outside of a training
+        labels = self._val_labels if self.trainer.state.fn == "fit" else None
+        if labels is None:
             labels = self._validation_labels(batch)
         return soft_cross_entropy(prediction.logits, labels)
 
