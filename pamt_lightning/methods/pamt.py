@@ -105,13 +105,7 @@ class PAMTModule(SoftLabelModule):
         **options: Any,
     ) -> None:
         super().__init__(
-            num_features,
-            num_classes,
-            hidden_dim=hidden_dim,
-            dropout=dropout,
-            lr=lr,
-            weight_decay=weight_decay,
-            **options,
+            num_features, num_classes, hidden_dim, dropout, lr, weight_decay, **options
         )
         require_in("[0, 1)", momentum=momentum)
         require_in("[0, 1]", mask_floor=mask_floor)
