@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
+from torch import Tensor
 
 from pamt_lightning import Graph, GraphDataModule, PAMTModule
 from pamt_lightning.data.batch import GraphBatch
@@ -50,6 +53,11 @@ def small_model(data: GraphDataModule, **options: Any) -> PAMTModule:
     defaults = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 5}
     model: PAMTModule = seeded(PAMTModule, data, **{**defaults, **options})
     return model
+
+
+def assert_same_bits(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
+    """Fail unless both hold the same tensors."""
+    torch.testing.assert_close(dict(one), dict(other), rtol=0, atol=0)
 
 
 def quiet_trainer(folder: Path, epochs: int, *callbacks: pl.Callback, **options: Any) -> pl.Trainer:

@@ -14,7 +14,7 @@ from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.training.stopping import BestStopping
-from tests.methods.helpers import OneGraph, quiet_trainer, seeded, small_data
+from tests.methods.helpers import OneGraph, assert_same_bits, quiet_trainer, seeded, small_data
 
 # Class and options, small enough to train quickly.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -86,8 +86,7 @@ def test_it_beats_the_majority_class_by_far(name: str, tmp_path: Path) -> None:
 def test_neither_test_nor_validation_labels_reach_the_training(name: str, tmp_path: Path) -> None:
     clean, poisoned = small_data(), with_wrong_labels("test_index", "val_index")
     a, b = trained(name, clean, tmp_path), trained(name, poisoned, tmp_path)
-    for (key, value), other in zip(a.named_parameters(), b.parameters(), strict=True):
-        assert torch.equal(value, other), key
+    assert_same_bits(dict(a.named_parameters()), dict(b.named_parameters()))
     if name == "PAMT_plus":  # its form of prediction is chosen on the validation nodes
         b.load_state_dict(a.state_dict())
     assert torch.equal(probabilities(a, clean), probabilities(b, poisoned))
@@ -103,30 +102,25 @@ def test_test_labels_reach_neither_stopping_nor_a_choice(name: str, tmp_path: Pa
         kept.append((model, stopping.best_epoch, stopping.best_acc))
     (a, *stopped), (b, *otherwise) = kept
     assert stopped == otherwise
-    for key, value in a.state_dict().items():
-        assert torch.equal(value, b.state_dict()[key]), key
+    assert_same_bits(a.state_dict(), b.state_dict())
 
 
 @every_method
-def test_one_seed_gives_one_result_and_prediction_is_repeatable(name: str, tmp_path: Path) -> None:
+def test_a_run_its_prediction_and_its_checkpoint_repeat_to_the_bit(
+    name: str, tmp_path: Path
+) -> None:
     data = small_data()
-    a, b = trained(name, data, tmp_path), trained(name, data, tmp_path)
-    for key, value in a.state_dict().items():
-        assert torch.equal(value, b.state_dict()[key]), key
+    a, b = new(name, data), new(name, data)
+    for model in (a, b):
+        trainer = quiet_trainer(tmp_path, 6, BestStopping(dirpath=str(tmp_path)))
+        trainer.fit(model, datamodule=data)
+    assert_same_bits(a.state_dict(), b.state_dict())
     before = torch.get_rng_state()
     first = probabilities(a, data)
     assert torch.equal(first, probabilities(a, data))
     assert torch.equal(before, torch.get_rng_state())
-
-
-@every_method
-def test_a_checkpoint_brings_the_same_predictions_back(name: str, tmp_path: Path) -> None:
-    data = small_data()
-    model = new(name, data)
-    stopping = BestStopping(dirpath=str(tmp_path))
-    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
-    again = type(model).load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True)
-    assert torch.equal(probabilities(model, data), probabilities(again, data))
+    again = type(b).load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True)
+    assert torch.equal(probabilities(b, data), probabilities(again, data))
 
 
 @every_method
@@ -146,9 +140,7 @@ def test_a_resumed_training_reaches_the_same_bits(name: str, tmp_path: Path) -> 
         weights: dict[str, torch.Tensor] = torch.load(resume_from, weights_only=True)["state_dict"]
         return weights
 
-    whole, resumed = last_weights("whole", 8), last_weights("resumed", 4, 8)
-    for key, value in whole.items():
-        assert torch.equal(resumed[key], value), key
+    assert_same_bits(last_weights("resumed", 4, 8), last_weights("whole", 8))
 
 
 @every_method

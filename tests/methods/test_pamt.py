@@ -9,9 +9,10 @@ from torch import Tensor
 
 from pamt_lightning import Graph, PAMTModule
 from pamt_lightning.errors import InputError
+from pamt_lightning.methods.base import Prediction
 from pamt_lightning.methods.pamt import INFERENCES
 from pamt_lightning.training.stopping import BestStopping
-from tests.methods.helpers import quiet_trainer, small_data, small_model
+from tests.methods.helpers import assert_same_bits, quiet_trainer, small_data, small_model
 
 
 class Refreshes(pl.Callback):
@@ -140,48 +141,31 @@ def test_the_similarity_of_edges_equals_its_dense_form() -> None:
     torch.testing.assert_close(similarity, (h @ h.T)[rows, cols].detach())
 
 
-def predictions(graph: Graph, right: dict[str, float], sure: dict[str, float]) -> Any:
-    """Replaces `predict_by`: a share ``right`` of the validation nodes, each with ``sure``."""
-
-    def predict_by(way: str, logits: Tensor, batch: Any) -> Tensor:
-        others = (1 - sure[way]) / 2
-        probs = torch.full((graph.num_nodes, 3), others)
-        truth = graph.y.clone()
-        assert graph.val_index is not None
-        wrong = graph.val_index[int(right[way] * len(graph.val_index)) :]
-        truth[wrong] = (truth[wrong] + 1) % 3
-        return probs.scatter(1, truth[:, None], sure[way])
-
-    return predict_by
-
-
 @pytest.mark.parametrize(
     ("right", "sure", "expected"),
     [
-        ((0.5, 0.8, 0.6), (0.4, 0.99, 0.4), "mask"),  # for all its loss, which is the worst
-        ((0.5, 0.6, 0.8), (0.9, 0.9, 0.9), "network"),
-        ((0.9, 0.8, 0.8), (0.4, 0.9, 0.9), "structure"),
-        ((0.8, 0.8, 0.8), (0.5, 0.8, 0.7), "mask"),  # equally right: the smallest loss
-        ((0.8, 0.8, 0.8), (0.5, 0.6, 0.7), "network"),
-        ((0.8, 0.8, 0.8), (0.8, 0.8, 0.8), "structure"),  # the first of equals
+        ((0.5, 0.8, 0.6), (0.4, 0.99, 0.4), 1),  # for all its loss, which is the worst
+        ((0.5, 0.6, 0.8), (0.9, 0.9, 0.9), 2),
+        ((0.9, 0.8, 0.8), (0.4, 0.9, 0.9), 0),
+        ((0.8, 0.8, 0.8), (0.5, 0.8, 0.7), 1),  # equally right: the smallest loss
+        ((0.8, 0.8, 0.8), (0.5, 0.6, 0.7), 2),
+        ((0.8, 0.8, 0.8), (0.8, 0.8, 0.8), 0),  # the first of equals
     ],
 )
-def test_auto_takes_what_is_best_on_the_validation_nodes(
-    right: Sequence[float],
-    sure: Sequence[float],
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_best_on_the_validation_nodes_is_chosen(
+    right: Sequence[float], sure: Sequence[float], expected: int
 ) -> None:
     data = small_data()
-    model = small_model(data, inference="auto").eval()
-    by_way = [dict(zip(INFERENCES, values, strict=True)) for values in (right, sure)]
-    predict_by = predictions(data.graph, *by_way)
-    monkeypatch.setattr(model, "predict_by", predict_by)
-    batch = data.full_batch()
-    chosen = predict_by(expected, None, None)
-    assert torch.equal(model.predict_for_validation(batch).probs, chosen)
-    assert INFERENCES[int(model.inference_choice)] == expected
-    assert torch.equal(model.predict_nodes(batch).probs, chosen)
+    model, index = small_model(data, inference="auto"), data.graph.val_index
+    assert index is not None
+    candidates = []
+    for number, (share, probability) in enumerate(zip(right, sure, strict=True)):
+        answer, wrong = data.graph.y.clone(), index[int(share * len(index)) :]
+        answer[wrong] = (answer[wrong] + 1) % 3
+        probs = torch.full((240, 3), (1 - probability) / 2)
+        candidates.append((number, Prediction(probs.scatter(1, answer[:, None], probability))))
+    assert model.choose(data.full_batch(), candidates) is candidates[expected][1]
+    assert model.chosen == INFERENCES[expected]
 
 
 @torch.no_grad()
@@ -202,8 +186,10 @@ def test_auto_looks_at_the_labels_of_the_validation_nodes_alone(way: str) -> Non
     for other in INFERENCES:
         graph.y[:] = answers[other]  # the truth about all others
         graph.y[index] = answers[way][index]
-        model.predict_for_validation(batch)
-        assert INFERENCES[int(model.inference_choice)] == way
+        chosen = model.predict_for_validation(batch)
+        assert model.chosen == way
+        assert torch.equal(chosen.probs.argmax(1), answers[way])
+        assert torch.equal(model.predict_nodes(batch).probs, chosen.probs)
 
 
 class Fickle(PAMTModule):
@@ -243,12 +229,11 @@ def test_only_auto_leaves_a_choice_in_the_checkpoint() -> None:
 
 def test_how_it_predicts_does_not_reach_the_weights(tmp_path: Path) -> None:
     data = small_data()
-    weights = [
+    first, *others = (
         trained(tmp_path, data, inference=way).net.state_dict() for way in (*INFERENCES, "auto")
-    ]
-    for other in weights[1:]:
-        for name, value in weights[0].items():
-            assert torch.equal(value, other[name]), name
+    )
+    for other in others:
+        assert_same_bits(first, other)
 
 
 @pytest.mark.parametrize("normalization", ["none", "row", "sym"])
@@ -259,15 +244,6 @@ def test_every_mask_trains(tmp_path: Path, normalization: str, representation: s
     model = trained(tmp_path, data, **options, adaptive_weighting=True, stopping_loss="soft")
     assert all(torch.isfinite(p).all() for p in model.parameters())
     assert torch.isfinite(model.trainer.callback_metrics["val_loss"])
-
-
-def test_dense_features_train_like_sparse_ones(tmp_path: Path) -> None:
-    sparse, dense = small_data(), small_data()
-    graph = dense.graph
-    object.__setattr__(graph, "x", graph.x.to_dense())
-    a, b = trained(tmp_path, sparse, dropout=0.0), trained(tmp_path, dense, dropout=0.0)
-    for name, value in a.state_dict().items():
-        torch.testing.assert_close(value, b.state_dict()[name], rtol=1e-4, atol=1e-5)
 
 
 def test_divergence_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pamt_lightning import GraphDataModule, PAMTModule, PTAModule, PTDModule, PT
 from pamt_lightning.functional import soft_cross_entropy
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 from pamt_lightning.training.stopping import BestStopping
-from tests.methods.helpers import quiet_trainer, seeded, small_data
+from tests.methods.helpers import assert_same_bits, quiet_trainer, seeded, small_data
 
 SHARED: dict[str, Any] = {
     "hidden_dim": 8,
@@ -44,8 +44,7 @@ def test_pamt_with_mask_and_refresh_off_is_pts_to_the_bit(
     assert isinstance(pamt.soft_labels, torch.Tensor)
     assert torch.equal(pts.soft_labels, pamt.soft_labels)
     assert pts.state_dict().keys() == pamt.state_dict().keys()
-    for name, value in pts.state_dict().items():
-        assert torch.equal(value, pamt.state_dict()[name]), name
+    assert_same_bits(pts.state_dict(), pamt.state_dict())
     assert pts_metrics == pamt_metrics
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -139,6 +140,19 @@ def test_its_state_is_its_parameters(small_graph: Graph, name: str) -> None:
     net = new(name)
     call(name, net, x, adj)
     assert set(net.state_dict()) == {key for key, _ in net.named_parameters()}
+
+
+@pytest.mark.parametrize(("kind", "more"), [(GCN, ()), (GAT, (30, 20)), (RobustGCN, ())])
+def test_weights_begin_by_glorots_rule_and_biases_at_zero(kind: Any, more: tuple[int]) -> None:
+    net = kind(400, 40, 30, *more)
+    for name, value in net.named_parameters():
+        # Means and variances of robust GCN are two matrices side by side.
+        halves = value.chunk(2, dim=1) if (kind, name) == (RobustGCN, "input.weight") else [value]
+        for matrix in halves if value.dim() == 2 else []:
+            bound = math.sqrt(6 / sum(matrix.shape))
+            assert 0.9 * bound < matrix.abs().max() <= bound
+            assert matrix.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.15)
+        assert value.dim() == 2 or not value.any()
 
 
 @every_network
