@@ -1,7 +1,6 @@
 """Commands, links, options and examples in README.md and docs/ are correct."""
 
 import ast
-import inspect
 import re
 import shlex
 from functools import cache
@@ -14,6 +13,7 @@ import pytest
 import pamt_lightning
 from pamt_lightning import PAMTModule, RunConfig, run
 from pamt_lightning.cli.main import main
+from pamt_lightning.training.config import arguments
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -129,14 +129,14 @@ def test_model_options_exist() -> None:
     modules = [
         getattr(pamt_lightning, each) for each in dir(pamt_lightning) if each.endswith("Module")
     ]
-    known = {argument for each in modules for argument in inspect.signature(each).parameters}
+    known = {argument for each in modules for argument in arguments(each)}
     for page in PAGES:
         for option in re.findall(r"--model\.(\w+)", text(page)):
             assert option in known | {"help"}, (name(page), option)
 
 
 def test_defaults_in_the_table_are_those_of_the_code() -> None:
-    defaults = {k: p.default for k, p in inspect.signature(PAMTModule).parameters.items()}
+    defaults = {k: p.default for k, p in arguments(PAMTModule).items()}
     page = text(ROOT / "docs" / "method.md")
     rows = re.findall(r"^\| [^|]+ \| `(\w+)` \| `?([\w.]+)`? \|", page, re.MULTILINE)
     assert len(rows) >= 7

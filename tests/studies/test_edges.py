@@ -42,7 +42,7 @@ def brute_force(scores: Any, positive: set[Any], negative: set[Any]) -> float:
 def test_figures_are_those_of_all_pairs_of_edges(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pamt_lightning.functional.trust._ENTRIES_AT_ONCE", 40)
+    monkeypatch.setattr("pamt_lightning.kernels.pairs._ENTRIES_AT_ONCE", 40)
     data = small_data(structure_noise=0.5, noise_seed=3)
     graph = data.graph
     model = small_model(data).eval()
