@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from pamt_lightning.plots import short_name, svg_text
 from pamt_lightning.studies.analysis import Analysis, Result
@@ -41,9 +40,13 @@ _STYLE: Any = {  # newer versions of matplotlib have a type of their own for the
     "text.parse_math": False,  # else text between two dollar signs is a formula
 }
 _WIDTH = 7.2  # inches: both columns of a page
-_LABEL_GAP = 0.125  # inches between the labels of two lines
+_LABEL_GAP = 0.125  # inches between the names of two lines
 _SMALL = 6.5  # font size inside a panel
 _IN_ROW: Any = {"va": "center_baseline", "fontsize": _SMALL}
+_BESIDE: Any = {  # of a legend
+    **{"loc": "center left", "bbox_to_anchor": (1, 0.5), "borderaxespad": 0.2},
+    **{"fontsize": _SMALL, "labelspacing": 0.25, "handlelength": 1.8, "handletextpad": 0.5},
+}
 
 # What a line or mark looks like, as options of matplotlib.
 Look = Mapping[str, Any]
@@ -182,7 +185,7 @@ def dots(analysis: Analysis) -> Any:
         panels[0].get_yticklabels()[study.methods.index(study.reference)].set_weight("bold")
     if any(result.paper for result in analysis.results.values()):
         keys["the paper's mean, on its own splits"] = _PAPER
-    _legend(figure, keys)
+    _legend(figure, [*keys.items()], loc="outside upper center", ncols=len(keys))
     return figure
 
 
@@ -203,7 +206,8 @@ def forest(analysis: Analysis) -> Any:
             else:
                 shown.add(result.verdict)
                 _mark(axes, row, span, _VERDICTS[result.verdict], signed(span.mean, 1))
-    _legend(figure, {VERDICTS[name]: look for name, look in _VERDICTS.items() if name in shown})
+    keys = [(VERDICTS[name], look) for name, look in _VERDICTS.items() if name in shown]
+    _legend(figure, keys, loc="outside upper center", ncols=len(keys))
     return figure
 
 
@@ -220,11 +224,11 @@ def _rows(study: Study, methods: Sequence[str], label: str) -> tuple[Any, Any]:
     return figure, panels
 
 
-def _legend(figure: Any, keys: Mapping[str, Look]) -> None:
+def _legend(owner: Any, keys: Sequence[tuple[str, Look]], **place: Any) -> Any:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=label, **look) for label, look in keys.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(keys))
+    handles = [Line2D([], [], label=label, **look) for label, look in keys]
+    return owner.legend(handles=handles, **place)
 
 
 def _limit(axes: Any, spans: Sequence[Span]) -> None:
@@ -290,37 +294,39 @@ def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
     columns = min(len(study.datasets), 3) if len(study.datasets) != 4 else 2
     height = min(max(2.2, _LABEL_GAP * len(methods) + 1.3), 4.5)
     figure, panels = _grid(study.datasets, columns, height)
+    label = f"{analysis.metric.capitalize()} in %"
+    if differences:
+        label = f"Difference from {study.reference}\nin points"
     # Numbers are placed at their value, anything else side by side.
     is_numeric = all(type(value) in (int, float) for value in sweep.values)
     positions: list[Any] = [*sweep.values] if is_numeric else [*range(len(sweep.values))]
-    ends: list[dict[str, tuple[float, float]]] = []  # of the lines of each panel, by method
-    for dataset, axes in zip(study.datasets, panels, strict=True):
-        drawn = {}
+    for number, (dataset, axes) in enumerate(zip(study.datasets, panels, strict=True)):
+        ends = {}  # of the lines, by method
         for method in methods:
             cells = [Cell(dataset, method, sweep.option, value) for value in sweep.values]
             results = [analysis.results[cell] for cell in cells]
-            if end := _line(axes, positions, results, looks[method], differences):
-                drawn[method] = end
-        ends.append(drawn)
-        if not drawn:
+            if (end := _line(axes, positions, results, looks[method], differences)) is not None:
+                ends[method] = end
+        if not ends:
             axes.set(xticks=[], yticks=[])
             place = {"transform": axes.transAxes, "ha": "center", "va": "center"}
             axes.text(0.5, 0.5, "not run", color=GREY, style="italic", **place)
             continue
         axes.grid(True)
         axes.set_xlabel(sweep.symbol or sweep.option)
+        if number % columns == 0:
+            axes.set_ylabel(label)
         if differences:  # the reference is the line of zeros
             axes.axhline(0, color=EMPHASIS, lw=2, zorder=2)
-            drawn[study.reference] = (max(positions), 0.0)
+            ends[study.reference] = 0.0
         shown = slice(None, None, math.ceil(len(positions) / 8))
         if not is_numeric or len(positions) <= 8:
             axes.set_xticks(positions[shown], [value_text(v) for v in sweep.values[shown]])
-    label = f"{analysis.metric.capitalize()} in %"
-    if differences:
-        label = f"Difference from {study.reference}\nin points"
-    for axes, drawn in zip(panels[::columns], ends[::columns], strict=True):
-        axes.set_ylabel(label if drawn else "")
-    _label(figure, panels, ends, looks, 0.075 / (_WIDTH / columns - 1.1))
+        # Names stand beside the panel, in the order of the right ends of the lines.
+        names = sorted(ends, key=lambda name: ends[name], reverse=True)
+        legend = _legend(axes, [(short_name(name), looks[name]) for name in names], **_BESIDE)
+        if study.reference in ends:
+            legend.get_texts()[names.index(study.reference)].set_weight("bold")
     return figure
 
 
@@ -334,8 +340,8 @@ def _looks(study: Study) -> dict[str, Look]:
 
 def _line(
     axes: Any, positions: Sequence[float], results: Sequence[Result], look: Look, differences: bool
-) -> tuple[float, float] | None:
-    """Draw the line of one method; returns its right end, or none if there is nothing to draw."""
+) -> float | None:
+    """Draw the line of one method; returns its last mean, or none if there is nothing to draw."""
     knots = sorted(
         (place, *span, not differences or result.verdict in ("better", "worse"))
         for place, result in zip(positions, results, strict=True)
@@ -351,55 +357,4 @@ def _line(
     for place, mean, *_, is_shown in knots:
         mark = look if is_shown else _hollow(look)
         axes.plot(place, mean, **mark, zorder=front + 0.5)
-    return x[-1], means[-1]
-
-
-def _label(
-    figure: Any,
-    panels: Sequence[Any],
-    ends: Sequence[Mapping[str, tuple[float, float]]],
-    looks: Mapping[str, Look],
-    step: float,
-) -> None:
-    """Name each line at its right end; names that would overlap are moved apart.
-
-    The step is the length of a leader, as a share of a panel's width.
-    """
-    texts: list[list[Any]] = []
-    for axes, drawn in zip(panels, ends, strict=True):
-        place: Any = {"x": 1 + 3.4 * step, "y": 0.5, "transform": axes.transAxes, "va": "center"}
-        weights = ["bold" if looks[name]["color"] == EMPHASIS else "normal" for name in drawn]
-        labels = zip(map(short_name, drawn), weights, strict=True)
-        texts.append([axes.text(s=s, weight=w, fontsize=_SMALL, **place) for s, w in labels])
-    # The layout first makes room for the names; the heights of the panels are known after it.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes, drawn, named in zip(panels, ends, texts, strict=True):
-        height = axes.get_window_extent().height / figure.dpi
-        to_share = axes.transData + axes.transAxes.inverted()
-        starts = [to_share.transform(end) for end in drawn.values()]
-        places = spread([float(start[1]) for start in starts], _LABEL_GAP / height)
-        for name, start, place, text in zip(drawn, starts, places, named, strict=True):
-            text.set_y(place)
-            look, style = looks[name], {"transform": axes.transAxes, "clip_on": False}
-            leader = [start[0], 1 + step], [start[1], place]
-            axes.plot(*leader, color=look["color"], lw=0.4, **style)
-            sample = [1 + step, 1 + 2 * step, 1 + 3 * step], [place] * 3
-            axes.plot(*sample, **look, markevery=[1], **style)
-
-
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Places in [0, 1] at least ``gap`` apart, in the order of and as near as can be to ``wanted``.
-
-    Without the gap this is isotonic regression: neighbours that are too close share their mean.
-    """
-    if not wanted:
-        return []
-    count = len(wanted)
-    gap = min(gap, 1 / max(count - 1, 1))
-    order = np.argsort(wanted, kind="stable")
-    offsets = gap * np.arange(count)
-    level = isotonic_regression(np.asarray(wanted)[order] - offsets).x
-    places = np.empty(count)
-    places[order] = np.clip(level, 0.0, 1 - (count - 1) * gap) + offsets
-    return [float(place) for place in places]
+    return means[-1]
