@@ -1,4 +1,7 @@
-"""Images of a run and of the speed benchmark: need the extra `plots` (matplotlib)."""
+"""Images of a run and of the speed benchmark: need the extra `plots` (matplotlib).
+
+Images are RGB arrays ``[height, width, 3]``, or SVG.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
+Image = npt.NDArray[np.uint8]
 
 _BLUE, _GREY = "#2b6ca3", "#8a8a8a"
 _LONGEST_NAME = 22
@@ -25,15 +27,12 @@ def plots_available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray[np.uint8]:
+def confusion_image(matrix: npt.NDArray[np.integer[Any]], class_names: Sequence[str]) -> Image:
     """Draw a confusion matrix: colour is the share of the true class, the number is the count.
 
     Args:
         matrix: Counts ``[C, C]``, rows are true classes, columns are predicted ones.
         class_names: Names of the classes; a folder that all share is left out.
-
-    Returns:
-        An RGB image ``[height, width, 3]``.
     """
     num_classes = len(class_names)
     size = min(3.2 + 0.55 * num_classes, _LARGEST)
@@ -60,17 +59,14 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
 
 
 def reliability_image(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], num_bins: int
-) -> npt.NDArray[np.uint8]:
+    confidence: npt.NDArray[np.floating[Any]], correct: npt.NDArray[np.bool_], num_bins: int
+) -> Image:
     """Draw the accuracy of predictions against their confidence, in bins of equal width.
 
     Args:
         confidence: Largest class probability of each node, shape ``[M]``.
         correct: Whether that class is the true one, shape ``[M]``.
         num_bins: Number of bins.
-
-    Returns:
-        An RGB image ``[height, width, 3]``.
     """
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
     count = np.bincount(bins, minlength=num_bins)
@@ -144,7 +140,7 @@ def _new_figure(width: float, height: float, layout: Any = "compressed") -> Any:
     return Figure(figsize=(width, height), dpi=110, layout=layout)
 
 
-def _render(figure: Any) -> npt.NDArray[np.uint8]:
+def _render(figure: Any) -> Image:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +96,8 @@ def draw(analysis: Analysis) -> list[Drawing]:
     Without sweeps: the means, and the differences from the reference. With sweeps, the same two for
     each swept option, against its values. A figure with nothing to show is left out.
     """
+    from matplotlib.style import context
+
     study = analysis.study
     found: list[Drawing] = []
 
@@ -104,7 +105,8 @@ def draw(analysis: Analysis) -> list[Drawing]:
         ending = "" if sweep is None else "-" + re.sub(r"\W+", "-", sweep.option)
         found.append(Drawing(name + ending, figure, svg_text(figure), sweep, differences))
 
-    with _style():
+    # After a reset: a user's own matplotlibrc must not change committed files.
+    with context(_STYLE, after_reset=True):
         for sweep in study.sweeps or (None,):
             results = analysis.of(sweep)
             # The reference may be compared with its configured value; that is no line here.
@@ -116,16 +118,6 @@ def draw(analysis: Analysis) -> list[Drawing]:
                 figure = forest(analysis) if sweep is None else lines(analysis, sweep, True)
                 add("differences", figure, True)
     return found
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    import matplotlib as mpl
-
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a user's own matplotlibrc must not change committed files
-        mpl.rcParams.update(_STYLE)
-        yield
 
 
 def _span(result: Result, differences: bool) -> Span:
