@@ -349,4 +349,4 @@ def _line(
     for place, mean, *_, is_shown in knots:
         mark = look if is_shown else _hollow(look)
         axes.plot(place, mean, **mark, zorder=front + 0.5)
-    return means[-1]
+    return float(means[-1])
