@@ -1,9 +1,13 @@
-"""Images of a run and of the speed benchmark: need the extra `plots` (matplotlib)."""
+"""Images of a run and of the speed benchmark: need the extra `plots` (matplotlib).
+
+Images are RGB arrays ``[height, width, 3]``, or SVG.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -11,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
+Image = npt.NDArray[np.uint8]
 
 _BLUE, _GREY = "#2b6ca3", "#8a8a8a"
 _LONGEST_NAME = 22
@@ -24,15 +27,12 @@ def plots_available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray[np.uint8]:
+def confusion_image(matrix: npt.NDArray[np.integer[Any]], class_names: Sequence[str]) -> Image:
     """Draw a confusion matrix: colour is the share of the true class, the number is the count.
 
     Args:
         matrix: Counts ``[C, C]``, rows are true classes, columns are predicted ones.
-        class_names: Names of the classes.
-
-    Returns:
-        An RGB image ``[height, width, 3]``.
+        class_names: Names of the classes; a folder that all share is left out.
     """
     num_classes = len(class_names)
     size = min(3.2 + 0.55 * num_classes, _LARGEST)
@@ -40,7 +40,10 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
     axes = figure.add_subplot()
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     shown = axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
-    names = [_shortened(name) for name in _without_common_folder(class_names)]
+    # Names such as "Artificial_Intelligence/Machine_Learning/Theory" differ in the last part only.
+    start = os.path.commonprefix(list(class_names)).rfind("/") + 1  # noqa: RUF071 - cut at the slash
+    # Text between two dollar signs would be a formula.
+    names = [short_name(name[start:]).replace("$", r"\$") for name in class_names]
     axes.set_xticks(range(num_classes), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(num_classes), names)
     axes.set_xlabel("predicted class")
@@ -56,17 +59,14 @@ def confusion_image(matrix: IntArray, class_names: Sequence[str]) -> npt.NDArray
 
 
 def reliability_image(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], num_bins: int = 10
-) -> npt.NDArray[np.uint8]:
-    """Draw the accuracy of predictions against their confidence.
+    confidence: npt.NDArray[np.floating[Any]], correct: npt.NDArray[np.bool_], num_bins: int
+) -> Image:
+    """Draw the accuracy of predictions against their confidence, in bins of equal width.
 
     Args:
         confidence: Largest class probability of each node, shape ``[M]``.
         correct: Whether that class is the true one, shape ``[M]``.
-        num_bins: Number of bins of equal width.
-
-    Returns:
-        An RGB image ``[height, width, 3]``.
+        num_bins: Number of bins.
     """
     bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
     count = np.bincount(bins, minlength=num_bins)
@@ -85,8 +85,7 @@ def reliability_image(
         mean_confidence[filled], accuracy[filled], "o", color="black", ms=4, label="mean of bin"
     )
     for x, y, n in zip(left + 0.5 / num_bins, accuracy[filled], count[filled], strict=True):
-        inside = y > 0.1
-        height, colour = (y - 0.03, "white") if inside else (y + 0.02, "black")
+        height, colour = (y - 0.03, "white") if y > 0.1 else (y + 0.02, "black")
         axes.text(x, height, f"{n:,}", ha="center", va="center", fontsize=7, color=colour)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
     axes.set_title(f"Reliability on the test nodes, calibration error {error:.3f}")
@@ -95,17 +94,12 @@ def reliability_image(
 
 
 def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> str:
-    """Draw time and memory against the number of edges, with a line of slope one.
+    """Draw time and memory against the number of edges, with a line of slope one, as SVG.
 
     Args:
         sizes: Numbers of edges.
         measured: ``epoch`` and ``refresh`` in seconds, ``memory`` in bytes, one value per size.
-
-    Returns:
-        An SVG file.
     """
-    from matplotlib import rc_context
-
     figure = _new_figure(8.4, 3.6, layout="constrained")
     times, memory = figure.subplots(1, 2)
     x = np.asarray(sizes, dtype=float)
@@ -121,11 +115,22 @@ def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]
         axes.set(xlabel="edges", ylabel=unit)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    file = io.StringIO()
-    # Text stays text, and the same figure gives the same bytes.
+    return svg_text(figure)
+
+
+def svg_text(figure: Any) -> str:
+    """A figure as SVG: text can be searched and copied, and equal figures give equal bytes."""
+    from matplotlib import rc_context
+
+    file, nothing = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "pamt"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue()
+        figure.savefig(file, format="svg", metadata=nothing)
+    return re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
+
+
+def short_name(name: str) -> str:
+    """A name that fits beside a figure; the end of a long one, such as a path, tells more."""
+    return name if len(name) <= _LONGEST_NAME else "…" + name[1 - _LONGEST_NAME :]
 
 
 def _new_figure(width: float, height: float, layout: Any = "compressed") -> Any:
@@ -135,20 +140,9 @@ def _new_figure(width: float, height: float, layout: Any = "compressed") -> Any:
     return Figure(figsize=(width, height), dpi=110, layout=layout)
 
 
-def _render(figure: Any) -> npt.NDArray[np.uint8]:
+def _render(figure: Any) -> Image:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
-def _without_common_folder(names: Sequence[str]) -> list[str]:
-    # Names such as "Artificial_Intelligence/Machine_Learning/Theory" differ in the last part only.
-    start = os.path.commonprefix(list(names)).rfind("/") + 1  # noqa: RUF071 - cut at the slash
-    return [name[start:] for name in names]
-
-
-def _shortened(name: str) -> str:
-    short = name if len(name) <= _LONGEST_NAME else "…" + name[-(_LONGEST_NAME - 1) :]
-    return short.replace("$", r"\$")  # else text between two dollar signs is a formula

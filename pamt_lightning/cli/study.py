@@ -19,7 +19,7 @@ from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report.render import (
     PAGE,
     RESULTS,
-    Finished,
+    StudyReport,
     write_reports,
     write_summary,
 )
@@ -289,7 +289,7 @@ def _run_all(runs: Sequence[Run], results: Results, jobs: int, options: Any) -> 
 
 def _report(
     study: Study, runs: Sequence[Run], results: Results, *, any_version: bool = False
-) -> Finished:
+) -> StudyReport:
     folder = results.folder / study.name
     rows = results.known_rows(runs, any_version=any_version)
     found = outcomes(runs, rows)
@@ -304,7 +304,7 @@ def _report(
     print(f"{without_pictures}\n{folder / RESULTS}\n{folder / PAGE}")
     if not plots_available():
         print(f"no figures were drawn in {folder}: pip install 'pamt-lightning[plots]'")
-    return Finished(study, found, len({run.run_id for run in runs}), text)
+    return StudyReport(study, found, len({run.run_id for run in runs}), text)
 
 
 def _configurations(runs: Sequence[Run]) -> dict[str, Any]:

@@ -4,76 +4,77 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome, by_split
-from pamt_lightning.studies.paper import paper_figure
-from pamt_lightning.studies.statistics import Comparison, Summary, compare_all, summarize
+from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
+from pamt_lightning.studies.paper import paper_accuracy
+from pamt_lightning.studies.statistics import Comparison, Summary, Verdict, compare_all, summarize
 from pamt_lightning.studies.study import Study, Sweep
 
-LEVEL = 0.05
 METRIC = "test_acc"
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one cell.
+    """The result of one cell: the accuracy of each split, and what became of its runs.
 
     Attributes:
-        cell: The cell.
-        runs: Its runs, finished or failed.
-        summary: The accuracy over the splits.
-        comparison: The accuracy minus that of the reference on the same splits; none for the
-            reference itself, and if the study does not run it.
-        splits_asked: Number of splits in the study.
-        runs_asked: Number of runs in the study.
         finished: Number of runs with an accuracy.
-        failed: Number of runs that ended with an error.
-        blank: Number of runs that finished without a finite accuracy.
         errors: The errors, and how often each occurred.
         other_version: Number of runs computed under another results version.
         paper: The paper's mean and standard deviation in %, if it has them.
+        comparison: The accuracy minus that of the reference on the same splits; none for the
+            reference itself, and if the study does not run it.
     """
 
     cell: Cell
     runs: tuple[Outcome, ...]
+    accuracies: Mapping[str, float]
     summary: Summary
-    comparison: Comparison | None
     splits_asked: int
     runs_asked: int
     finished: int
-    failed: int
-    blank: int
-    errors: tuple[tuple[str, int], ...]
+    errors: Counter[str]
     other_version: int
     paper: tuple[float, float] | None
+    comparison: Comparison | None = None
+
+    @property
+    def failed(self) -> int:
+        """Number of runs that ended with an error."""
+        return self.errors.total()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the comparison."""
+        return self.comparison.verdict if self.comparison else "unknown"
 
     @property
     def gap(self) -> str:
         """How the runs differ from those of the study, in a few words; empty if complete."""
+        if not self.runs:
+            return "not run"
+        count, asked, runs_asked = self.summary.count, self.splits_asked, self.runs_asked
+        failed, blank = self.failed, len(self.runs) - self.finished - self.failed
         if not self.finished:
-            parts = [f"failed ({self.failed})"] if self.failed else []
-            parts += [f"not finite ({self.blank})"] if self.blank else []
-            return ", ".join(parts) or "not run"
-        parts = []
-        if self.summary.count != self.splits_asked:
-            parts.append(f"n = {self.summary.count} of {self.splits_asked}")
-        if self.finished != self.runs_asked and self.runs_asked != self.splits_asked:
-            parts.append(f"{self.finished} of {self.runs_asked} runs")
-        parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.blank} not finite"] if self.blank else []
-        parts += [f"{self.other_version} of another version"] if self.other_version else []
-        return ", ".join(parts)
+            parts = {f"failed ({failed})": failed, f"not finite ({blank})": blank}
+        else:
+            parts = {
+                f"n = {count} of {asked}": count != asked,
+                f"{self.finished} of {runs_asked} runs": asked != runs_asked > self.finished,
+                f"{failed} failed": failed,
+                f"{blank} not finite": blank,
+                f"{self.other_version} of another version": self.other_version,
+            }
+        return ", ".join(part for part, applies in parts.items() if applies)
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A study with the results of all its cells.
+    """A study with the results of all its cells, in the order of the study.
 
     Attributes:
-        study: The study.
-        results: The result of each cell, in the order of the study.
         on_test_nodes: Whether the runs were scored on test nodes, as in the paper, and not on
             held-out nodes that serve to choose.
         further: The same results compared with each of the study's further references.
@@ -81,7 +82,7 @@ class Analysis:
 
     study: Study
     results: dict[Cell, Result]
-    on_test_nodes: bool = True
+    on_test_nodes: bool
     further: tuple[Analysis, ...] = ()
 
     @property
@@ -101,95 +102,76 @@ class Analysis:
         was shown to be better than all others of its column. A larger mean alone is no reason.
         """
         if result.cell.method != self.study.reference:
-            return result.comparison is not None and result.comparison.verdict == "better"
-        others = [
-            self.results[result.cell._replace(method=method)].comparison
-            for method in self.study.methods
-            if method != self.study.reference
-        ]
-        return bool(others) and all(other and other.verdict == "worse" for other in others)
+            return result.verdict == "better"
+        column = [self.results[result.cell._replace(method=name)] for name in self.study.methods]
+        return {other.verdict for other in column if other is not result} == {"worse"}
 
 
-def analyse(study: Study, outcomes: Sequence[Outcome]) -> Analysis:
+def analyse(study: Study, outcomes: Iterable[Outcome]) -> Analysis:
     """Summarise each cell of a study and compare it with the references.
 
     Holm's correction counts all comparisons of one table: all data sets together without sweeps,
     one data set and one swept option with them.
-
-    Args:
-        study: The study.
-        outcomes: Its runs, finished or failed.
     """
     runs: dict[Cell, list[Outcome]] = {cell: [] for cell in study.cells()}
     for outcome in outcomes:
         runs[outcome.cell].append(outcome)
-    on_test_nodes = all(outcome.tested_on == TEST_NODES for outcome in outcomes)
-    figures = {cell: finite_by_split(found, cell, METRIC) for cell, found in runs.items()}
-    results = {
-        cell: _result(study, cell, found, summarize(figures[cell].values()), on_test_nodes)
-        for cell, found in runs.items()
-    }
-    analysis = Analysis(study, results, on_test_nodes)
-    further = tuple(
-        _compared(analysis, replace(study, reference=method, further_references=()), figures)
+    on_test_nodes = all(run.tested_on == TEST_NODES for found in runs.values() for run in found)
+    results = {cell: _result(study, cell, found, on_test_nodes) for cell, found in runs.items()}
+    others = [
+        replace(study, reference=method, further_references=())
         for method in study.further_references
-        if method in study.methods
-    )
-    return replace(_compared(analysis, study, figures), further=further)
+    ]
+    further = tuple(Analysis(other, _compared(other, results), on_test_nodes) for other in others)
+    return Analysis(study, _compared(study, results), on_test_nodes, further)
 
 
-def finite_by_split(runs: Sequence[Outcome], cell: Cell, metric: str) -> dict[str, float]:
-    """A metric of one cell for each split, without the runs in which it is not finite."""
-    return by_split([run for run in runs if _has(run, metric)], cell, metric)
+def by_split(runs: Iterable[Outcome], metric: str) -> dict[str, float]:
+    """A metric of the runs of one cell for each split, without runs in which it is not finite.
+
+    Initialisations of a split are not independent of each other, so they count as one: their mean.
+    """
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if _has(run, metric):
+            found.setdefault(run.split_seed, []).append(run.metrics[metric])
+    return {split: sum(values) / len(values) for split, values in found.items()}
 
 
-def _has(run: Outcome, metric: str = METRIC) -> bool:
+def _has(run: Outcome, metric: str) -> bool:
     return run.error is None and math.isfinite(run.metrics.get(metric, math.nan))
 
 
-def _result(
-    study: Study, cell: Cell, runs: Sequence[Outcome], summary: Summary, on_test_nodes: bool
-) -> Result:
+def _result(study: Study, cell: Cell, runs: Sequence[Outcome], on_test_nodes: bool) -> Result:
     """The result of a cell, not yet compared."""
-    # A run that failed and was then repeated is not missing.
-    done = {(run.split_seed, run.init_seed) for run in runs if _has(run)}
-    left = [run for run in runs if (run.split_seed, run.init_seed) not in done]
-    failed = {(run.split_seed, run.init_seed): run.error for run in left if run.error is not None}
-    blank = {(run.split_seed, run.init_seed) for run in left} - set(failed)
+    finished = [run for run in runs if _has(run, METRIC)]
+    accuracies = by_split(finished, METRIC)
     return Result(
         cell=cell,
         runs=tuple(runs),
-        summary=summary,
-        comparison=None,
+        accuracies=accuracies,
+        summary=summarize(accuracies.values()),
         splits_asked=len(study.splits),
         runs_asked=len(study.splits) * len(study.inits),
-        finished=len(done),
-        failed=len(failed),
-        blank=len(blank),
-        errors=tuple(Counter(error for error in failed.values() if error).most_common()),
-        other_version=sum(run.other_version for run in runs if _has(run)),
+        finished=len(finished),
+        errors=Counter(run.error for run in runs if run.error is not None),
+        other_version=sum(run.other_version for run in finished),
         # The paper's table is not about swept options.
-        paper=paper_figure(*cell[:2]) if on_test_nodes and cell.option is None else None,
+        paper=paper_accuracy(*cell[:2]) if on_test_nodes and cell.option is None else None,
     )
 
 
-def _compared(
-    analysis: Analysis, study: Study, figures: Mapping[Cell, Mapping[str, float]]
-) -> Analysis:
-    """The analysis with each cell compared with the reference of ``study``."""
-    families: dict[tuple[str, str] | None, dict[Cell, Mapping[str, float]]] = {}
-    references: dict[Cell, Mapping[str, float]] = {}
-    for cell, found in figures.items():
-        reference = study.reference_of(cell)
-        if cell != reference and reference in figures:
+def _compared(study: Study, results: Mapping[Cell, Result]) -> dict[Cell, Result]:
+    """The results, each compared with its reference in ``study``."""
+    tables: dict[object, dict[Cell, tuple[Mapping[str, float], Mapping[str, float]]]] = {}
+    for cell, result in results.items():
+        reference = results.get(study.reference_of(cell), result)
+        if reference is not result:
             table = None if cell.option is None else (cell.dataset, cell.option)
-            families.setdefault(table, {})[cell] = found
-            references[cell] = figures[reference]
-    comparisons: dict[Cell, Comparison] = {}
-    for family in families.values():
-        comparisons |= compare_all(family, references, level=LEVEL)
-    results = {
-        cell: replace(result, comparison=comparisons.get(cell))
-        for cell, result in analysis.results.items()
+            tables.setdefault(table, {})[cell] = (result.accuracies, reference.accuracies)
+    comparisons = {
+        cell: found for pairs in tables.values() for cell, found in compare_all(pairs).items()
     }
-    return replace(analysis, study=study, results=results)
+    return {
+        cell: replace(result, comparison=comparisons.get(cell)) for cell, result in results.items()
+    }

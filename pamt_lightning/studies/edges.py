@@ -33,17 +33,12 @@ def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float
     once = rows < cols
     rows, cols = rows[once], cols[once]
     across = labels[rows] != labels[cols]
-    there = datamodule.raw.adjacency
-    is_old = np.asarray(there[rows, cols]).ravel() != 0
-    batch = datamodule.full_batch().to(model.device)
-    similarity = model.mask_similarity(batch).double().cpu().numpy()
+    is_old = np.asarray(datamodule.raw.adjacency[rows, cols]).ravel() != 0
+    similarity = model.mask_similarity(datamodule.full_batch().to(model.device))
     likeness = pair_cosine(graph.x, torch.from_numpy(rows), torch.from_numpy(cols)).numpy()
-    scores = {"mask": similarity[once], "feature": likeness}
+    scores = {"mask": similarity.double().cpu().numpy()[once], "feature": likeness}
     metrics = {}
     for name, score in scores.items():
         for kind, positive in (("planted", across & ~is_old), ("original", across & is_old)):
-            counted = positive | ~across
-            value = auc(-score[counted], positive[counted])
-            if not np.isnan(value):
-                metrics[f"{name}_auc_{kind}"] = value
-    return metrics
+            metrics[f"{name}_auc_{kind}"] = auc(-score[positive], -score[~across])
+    return {name: value for name, value in metrics.items() if not np.isnan(value)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,14 +11,7 @@ Value = str | int | float | bool | None
 
 
 class Cell(NamedTuple):
-    """What is averaged over: one method on one data set, at one value of a swept option.
-
-    Attributes:
-        dataset: Name of the data set.
-        method: Name of the method.
-        option: The swept option, such as ``data.structure_noise``; none outside a sweep.
-        value: Its value.
-    """
+    """What is averaged over: a method on a data set, in a sweep at one value of an option."""
 
     dataset: str
     method: str
@@ -32,9 +25,7 @@ class Outcome:
 
     Attributes:
         run_id: Hash of its configuration, data and results version.
-        cell: The cell it counts for.
         split_seed: The split, by number or by the name of a published seed.
-        init_seed: The initialisation.
         metrics: Its metrics by name, accuracies as shares in [0, 1]; empty if it failed.
         error: Why it failed; none if it finished.
         tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
@@ -51,16 +42,3 @@ class Outcome:
     tested_on: str = TEST_NODES
     chosen: str | None = None
     other_version: bool = False
-
-
-def by_split(outcomes: Iterable[Outcome], cell: Cell, metric: str) -> dict[str, float]:
-    """A metric of one cell for each split, averaged over its initialisations.
-
-    The split is the unit that is drawn at random; initialisations of one split are not independent
-    of each other, so they count as one.
-    """
-    found: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        if outcome.cell == cell and outcome.error is None and metric in outcome.metrics:
-            found.setdefault(outcome.split_seed, []).append(outcome.metrics[metric])
-    return {split: sum(values) / len(values) for split, values in found.items()}

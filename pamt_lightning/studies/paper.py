@@ -29,16 +29,8 @@ ACCURACY: dict[str, tuple[tuple[float, float], ...]] = {
 }
 
 
-def paper_figure(dataset: str, method: str) -> tuple[float, float] | None:
-    """The paper's accuracy of a method on a data set.
-
-    Args:
-        dataset: Name of the data set.
-        method: Name of the method, as `pamt methods` writes it.
-
-    Returns:
-        Mean and standard deviation in %, or none where the paper has no value.
-    """
+def paper_accuracy(dataset: str, method: str) -> tuple[float, float] | None:
+    """The paper's mean and standard deviation in %; none where it has no value."""
     if dataset not in DATASETS or method not in ACCURACY:
         return None
     return ACCURACY[method][DATASETS.index(dataset)]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
+from pamt_lightning.studies.analysis import Analysis, analyse
 from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.study import Study, Sweep
 
 SPLITS = tuple(f"test{number}" for number in range(8))
-
 STUDY = Study("small", "A small study", ("cora_ml", "citeseer"), ("GCN", "PTS", "PAMT"), SPLITS)
-SWEEP = Study(
-    "noise",
-    "Noise",
-    ("cora_ml",),
-    ("GCN", "PTS", "PAMT"),
-    SPLITS,
-    sweeps=(Sweep("data.structure_noise", (0.3, 0.5), "noise"),),
-)
+NOISE = Sweep("data.structure_noise", (0.3, 0.5), "noise")
+SWEEP = replace(STUDY, name="noise", title="Noise", datasets=("cora_ml",), sweeps=(NOISE,))
 
 
 def accuracy(cell: Cell, number: int) -> float:
@@ -53,4 +49,15 @@ def without(runs: list[Outcome], dataset: str, method: str) -> list[Outcome]:
 
 def failed(run: Outcome, error: str) -> Outcome:
     """The same run as a failed one."""
-    return Outcome(run.run_id, run.cell, run.split_seed, run.init_seed, {}, error)
+    return replace(run, metrics={}, error=error)
+
+
+def with_metrics(run: Outcome, **metrics: float) -> Outcome:
+    """The same run with further metrics."""
+    return replace(run, metrics={**run.metrics, **metrics})
+
+
+def analysed(study: Study = STUDY, runs: list[Outcome] | None = None, **changes: Any) -> Analysis:
+    """The analysis of a study, with other values; unless given, of all its runs."""
+    study = replace(study, **changes)
+    return analyse(study, outcomes(study) if runs is None else runs)

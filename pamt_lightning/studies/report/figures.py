@@ -5,22 +5,16 @@ Needs the extra `plots` (matplotlib).
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
-from pamt_lightning.errors import InputError
-from pamt_lightning.plots import plots_available
+from pamt_lightning.plots import short_name, svg_text
 from pamt_lightning.studies.analysis import Analysis, Result
-from pamt_lightning.studies.outcome import Cell, Value
+from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report.tables import VERDICTS, signed, value_text
 from pamt_lightning.studies.study import Study, Sweep
 
@@ -43,13 +37,15 @@ _STYLE: Any = {  # newer versions of matplotlib have a type of their own for the
     "lines.markeredgewidth": 0.8,
     "legend.frameon": False,
     "text.parse_math": False,  # else text between two dollar signs is a formula
-    "svg.fonttype": "none",  # text stays text: it can be searched, read aloud and copied
-    "svg.hashsalt": "pamt",  # the same figure gives the same bytes
 }
 _WIDTH = 7.2  # inches: both columns of a page
-_LABEL_GAP = 0.125  # inches between the labels of two lines
-_LONGEST_NAME = 22
+_LABEL_GAP = 0.125  # inches between the names of two lines
 _SMALL = 6.5  # font size inside a panel
+_IN_ROW: Any = {"va": "center_baseline", "fontsize": _SMALL}
+_BESIDE: Any = {  # of a legend
+    **{"loc": "center left", "bbox_to_anchor": (1, 0.5), "borderaxespad": 0.2},
+    **{"fontsize": _SMALL, "labelspacing": 0.25, "handlelength": 1.8, "handletextpad": 0.5},
+}
 
 # What a line or mark looks like, as options of matplotlib.
 Look = Mapping[str, Any]
@@ -76,38 +72,22 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.3)), (0, (1.2, 1.2)))
 _MARKERS = "s^Dv<>Phdp*X8H"
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure.
-
-    Attributes:
-        name: Its file name, without ending.
-        figure: What was drawn.
-        sweep: The swept option that it is about, if any.
-        differences: Whether it shows differences from the reference, not means.
-    """
+class Drawing(NamedTuple):
+    """A figure, of means or of differences, and the name of its file without ending."""
 
     name: str
     figure: Any
-    sweep: Sweep | None = None
-    differences: bool = False
-
-    @cached_property
-    def svg(self) -> str:
-        """The figure as SVG, text as text, without a date."""
-        file = io.StringIO()
-        with _style():
-            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            self.figure.savefig(file, format="svg", metadata=nothing)
-        return re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
+    svg: str
+    sweep: Sweep | None
+    differences: bool
 
 
 class Span(NamedTuple):
     """A mean with its interval, in % or in points; nan if there is none."""
 
-    mean: float
-    low: float
-    high: float
+    mean: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 def draw(analysis: Analysis) -> list[Drawing]:
@@ -115,51 +95,38 @@ def draw(analysis: Analysis) -> list[Drawing]:
 
     Without sweeps: the means, and the differences from the reference. With sweeps, the same two for
     each swept option, against its values. A figure with nothing to show is left out.
-
-    Raises:
-        InputError: matplotlib is not installed.
     """
-    if not plots_available():
-        raise InputError("figures need matplotlib: pip install 'pamt-lightning[plots]'.")
-    study, found = analysis.study, []
-    with _style():
+    from matplotlib.style import context
+
+    study = analysis.study
+    found: list[Drawing] = []
+
+    def add(name: str, figure: Any, differences: bool) -> None:
+        ending = "" if sweep is None else "-" + re.sub(r"\W+", "-", sweep.option)
+        found.append(Drawing(name + ending, figure, svg_text(figure), sweep, differences))
+
+    # After a reset: a user's own matplotlibrc must not change committed files.
+    with context(_STYLE, after_reset=True):
         for sweep in study.sweeps or (None,):
             results = analysis.of(sweep)
-            ending = "" if sweep is None else "-" + re.sub(r"\W+", "-", sweep.option)
+            # The reference may be compared with its configured value; that is no line here.
+            compared = [r.comparison for r in results if r.cell.method != study.reference]
             if any(result.summary.count for result in results):
                 figure = dots(analysis) if sweep is None else lines(analysis, sweep)
-                found.append(Drawing(f"sweep{ending}" if sweep else "results", figure, sweep))
-            # The reference may be compared with its configured value; that is no line here.
-            if any(
-                result.comparison.count > 1
-                for result in results
-                if result.comparison and result.cell.method != study.reference
-            ):
+                add("results" if sweep is None else "sweep", figure, False)
+            if any(comparison.count > 1 for comparison in compared if comparison):
                 figure = forest(analysis) if sweep is None else lines(analysis, sweep, True)
-                found.append(Drawing(f"differences{ending}", figure, sweep, differences=True))
+                add("differences", figure, True)
     return found
 
 
-@contextlib.contextmanager
-def _style() -> Iterator[None]:
-    import matplotlib as mpl
-
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a user's own matplotlibrc must not change committed files
-        mpl.rcParams.update(_STYLE)
-        yield
-
-
 def _span(result: Result, differences: bool) -> Span:
-    found = result.comparison
-    if not differences:
-        mean, *ends = result.summary.mean, result.summary.low, result.summary.high
-    elif found is not None:
-        mean, *ends = found.difference, found.low, found.high
-    else:
-        return Span(math.nan, math.nan, math.nan)
+    if differences and result.comparison is None:
+        return Span()
+    found: Any = result.comparison if differences else result.summary
+    mean = found.difference if differences else found.mean
     # A mean of one split has no interval: its two ends are the mean.
-    low, high = (mean if math.isnan(end) else end for end in ends)
+    low, high = (mean if math.isnan(end) else end for end in (found.low, found.high))
     return Span(100 * mean, 100 * low, 100 * high)
 
 
@@ -173,13 +140,12 @@ def _grid(datasets: Sequence[str], columns: int, height: float, **options: Any) 
     for axes in panels[len(datasets) :]:
         axes.set_axis_off()
     for axes, dataset in zip(panels, datasets, strict=False):
-        axes.set_title(_short(dataset))
+        axes.set_title(short_name(dataset))
     return figure, list(panels[: len(datasets)])
 
 
-def _short(name: str) -> str:
-    """A name that fits beside a figure; the end of a long one, such as a path, tells more."""
-    return name if len(name) <= _LONGEST_NAME else "…" + name[1 - _LONGEST_NAME :]
+def _others(study: Study) -> list[str]:
+    return [method for method in study.methods if method != study.reference]
 
 
 # Methods as rows
@@ -211,14 +177,14 @@ def dots(analysis: Analysis) -> Any:
         panels[0].get_yticklabels()[study.methods.index(study.reference)].set_weight("bold")
     if any(result.paper for result in analysis.results.values()):
         keys["the paper's mean, on its own splits"] = _PAPER
-    _legend(figure, keys)
+    _legend(figure, [*keys.items()], loc="outside upper center", ncols=len(keys))
     return figure
 
 
 def forest(analysis: Analysis) -> Any:
     """Methods as rows: their difference from the reference; colour and marker are the verdict."""
     study = analysis.study
-    methods = [method for method in study.methods if method != study.reference]
+    methods = _others(study)
     figure, panels = _rows(study, methods, f"Difference from {study.reference} in points")
     shown = set()
     for dataset, axes in zip(study.datasets, panels, strict=True):
@@ -227,20 +193,20 @@ def forest(analysis: Analysis) -> Any:
         _limit(axes, [*spans, Span(0, 0, 0)])
         axes.axvline(0, color=EMPHASIS, lw=1, zorder=1)
         for row, (result, span) in enumerate(zip(results, spans, strict=True)):
-            verdict = result.comparison.verdict if result.comparison else "unknown"
-            if verdict == "unknown":
-                _write(axes, row, result.gap or VERDICTS[verdict])
+            if result.verdict == "unknown":
+                _write(axes, row, result.gap or VERDICTS["unknown"])
             else:
-                shown.add(verdict)
-                _mark(axes, row, span, _VERDICTS[verdict], signed(span.mean, 1))
-    _legend(figure, {VERDICTS[name]: look for name, look in _VERDICTS.items() if name in shown})
+                shown.add(result.verdict)
+                _mark(axes, row, span, _VERDICTS[result.verdict], signed(span.mean, 1))
+    keys = [(VERDICTS[name], look) for name, look in _VERDICTS.items() if name in shown]
+    _legend(figure, keys, loc="outside upper center", ncols=len(keys))
     return figure
 
 
 def _rows(study: Study, methods: Sequence[str], label: str) -> tuple[Any, Any]:
     columns = min(len(study.datasets), 4)
     figure, panels = _grid(study.datasets, columns, 0.185 * len(methods) + 1.0, sharey=True)
-    panels[0].set_yticks(range(len(methods)), [_short(method) for method in methods])
+    panels[0].set_yticks(range(len(methods)), [short_name(method) for method in methods])
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     for axes in panels:
         axes.grid(True)
@@ -250,11 +216,11 @@ def _rows(study: Study, methods: Sequence[str], label: str) -> tuple[Any, Any]:
     return figure, panels
 
 
-def _legend(figure: Any, keys: Mapping[str, Look]) -> None:
+def _legend(owner: Any, keys: Sequence[tuple[str, Look]], **place: Any) -> Any:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=label, **look) for label, look in keys.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(keys))
+    handles = [Line2D([], [], label=label, **look) for label, look in keys]
+    return owner.legend(handles=handles, **place)
 
 
 def _limit(axes: Any, spans: Sequence[Span]) -> None:
@@ -292,8 +258,7 @@ def _mark(axes: Any, row: int, span: Span, look: Look, text: str) -> None:
     step = -side * (right - left)
     arrow = {**look, "marker": "<" if side < 0 else ">"}
     axes.plot(edge + 0.03 * step, row, **arrow, zorder=front)
-    place = {"ha": align, "va": "center_baseline", "fontsize": _SMALL}
-    axes.text(edge + 0.08 * step, row, text, color=look["color"], **place)
+    axes.text(edge + 0.08 * step, row, text, ha=align, color=look["color"], **_IN_ROW)
 
 
 def _side(axes: Any, x: float) -> int:
@@ -306,8 +271,8 @@ def _write(axes: Any, row: int, text: str, avoid: float = math.nan) -> None:
     """Write what is missing into a row, beside the mark at ``avoid``."""
     left, right = axes.get_xlim()
     share = 0.5 if math.isnan(avoid) else 0.25 if avoid > (left + right) / 2 else 0.75
-    place = {"ha": "center", "va": "center_baseline", "fontsize": _SMALL, "style": "italic"}
-    axes.text(left + share * (right - left), row, text, color=GREY, **place)
+    x = left + share * (right - left)
+    axes.text(x, row, text, ha="center", style="italic", color=GREY, **_IN_ROW)
 
 
 # Lines of a sweep
@@ -317,134 +282,71 @@ def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
     """The mean of each method against the swept value, or its difference from the reference."""
     study = analysis.study
     looks = _looks(study)
-    methods = [method for method in study.methods if not differences or method != study.reference]
+    methods = _others(study) if differences else study.methods
     columns = min(len(study.datasets), 3) if len(study.datasets) != 4 else 2
     height = min(max(2.2, _LABEL_GAP * len(methods) + 1.3), 4.5)
     figure, panels = _grid(study.datasets, columns, height)
-    positions, numeric = _positions(sweep.values)
-    ends: list[dict[str, tuple[float, float]]] = []  # of the lines of each panel, by method
-    for dataset, axes in zip(study.datasets, panels, strict=True):
-        drawn = {}
+    label = f"{analysis.metric.capitalize()} in %"
+    if differences:
+        label = f"Difference from {study.reference}\nin points"
+    # Numbers are placed at their value, anything else side by side.
+    is_numeric = all(type(value) in (int, float) for value in sweep.values)
+    positions: list[Any] = [*sweep.values] if is_numeric else [*range(len(sweep.values))]
+    for number, (dataset, axes) in enumerate(zip(study.datasets, panels, strict=True)):
+        ends = {}  # of the lines, by method
         for method in methods:
             cells = [Cell(dataset, method, sweep.option, value) for value in sweep.values]
             results = [analysis.results[cell] for cell in cells]
-            if end := _line(axes, positions, results, looks[method], differences):
-                drawn[method] = end
-        ends.append(drawn)
-        if not drawn:
+            if (end := _line(axes, positions, results, looks[method], differences)) is not None:
+                ends[method] = end
+        if not ends:
             axes.set(xticks=[], yticks=[])
             place = {"transform": axes.transAxes, "ha": "center", "va": "center"}
             axes.text(0.5, 0.5, "not run", color=GREY, style="italic", **place)
             continue
         axes.grid(True)
         axes.set_xlabel(sweep.symbol or sweep.option)
+        if number % columns == 0:
+            axes.set_ylabel(label)
         if differences:  # the reference is the line of zeros
             axes.axhline(0, color=EMPHASIS, lw=2, zorder=2)
-            drawn[study.reference] = (max(positions), 0.0)
+            ends[study.reference] = 0.0
         shown = slice(None, None, math.ceil(len(positions) / 8))
-        if not numeric or len(positions) <= 8:
+        if not is_numeric or len(positions) <= 8:
             axes.set_xticks(positions[shown], [value_text(v) for v in sweep.values[shown]])
-    difference = f"Difference from {study.reference}\nin points"
-    for axes, drawn in zip(panels[::columns], ends[::columns], strict=True):
-        if drawn:
-            label = difference if differences else f"{analysis.metric.capitalize()} in %"
-            axes.set_ylabel(label)
-    _label(figure, panels, ends, looks, 0.075 / (_WIDTH / columns - 1.1))
+        # Names stand beside the panel, in the order of the right ends of the lines.
+        names = sorted(ends, key=lambda name: ends[name], reverse=True)
+        legend = _legend(axes, [(short_name(name), looks[name]) for name in names], **_BESIDE)
+        if study.reference in ends:
+            legend.get_texts()[names.index(study.reference)].set_weight("bold")
     return figure
 
 
 def _looks(study: Study) -> dict[str, Look]:
     looks: dict[str, Look] = {study.reference: {**_filled(EMPHASIS, "o", 4.5), "ls": "-", "lw": 2}}
-    others = [method for method in study.methods if method != study.reference]
-    for number, method in enumerate(others):
+    for number, method in enumerate(_others(study)):
         look = _filled(_COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)], 3.6)
-        dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        looks[method] = {**look, "ls": dash, "lw": 1}
+        looks[method] = {**look, "ls": _DASHES[number // len(_COLOURS) % len(_DASHES)], "lw": 1}
     return looks
 
 
-def _positions(values: Sequence[Value]) -> tuple[list[float], bool]:
-    """Positions on the axis: numbers at their value, anything else side by side."""
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(values):
-        return [float(number) for number in numbers], True
-    return [float(place) for place in range(len(values))], False
-
-
 def _line(
-    axes: Any,
-    positions: Sequence[float],
-    results: Sequence[Result],
-    look: Look,
-    differences: bool,
-) -> tuple[float, float] | None:
-    """Draw the line of one method; returns its right end, or none if there is nothing to draw."""
-    spans = [_span(result, differences) for result in results]
-    verdicts = [result.comparison.verdict if result.comparison else "" for result in results]
+    axes: Any, positions: Sequence[float], results: Sequence[Result], look: Look, differences: bool
+) -> float | None:
+    """Draw the line of one method; returns its last mean, or none if there is nothing to draw."""
     knots = sorted(
-        (place, span, not differences or verdict in ("better", "worse"))
-        for place, span, verdict in zip(positions, spans, verdicts, strict=True)
+        (place, *span, not differences or result.verdict in ("better", "worse"))
+        for place, result in zip(positions, results, strict=True)
+        for span in [_span(result, differences)]
         if not math.isnan(span.mean)
     )
     if not knots:
         return None
-    x, found, _ = zip(*knots, strict=True)
-    means, low, high = zip(*found, strict=True)
+    x, means, low, high, _ = zip(*knots, strict=True)
     front = 5 if look["color"] == EMPHASIS else 3
     axes.fill_between(x, low, high, color=look["color"], lw=0, alpha=0.15, zorder=1.5)
     axes.plot(x, means, **{**look, "marker": "None"}, zorder=front)
-    for place, span, is_shown in knots:
+    for place, mean, *_, is_shown in knots:
         mark = look if is_shown else _hollow(look)
-        axes.plot(place, span.mean, **mark, zorder=front + 0.5)
-    return x[-1], means[-1]
-
-
-def _label(
-    figure: Any,
-    panels: Sequence[Any],
-    ends: Sequence[Mapping[str, tuple[float, float]]],
-    looks: Mapping[str, Look],
-    step: float,
-) -> None:
-    """Name each line at its right end; names that would overlap are moved apart.
-
-    The step is the length of a leader, as a share of a panel's width.
-    """
-    texts = []
-    for axes, drawn in zip(panels, ends, strict=True):
-        style = {"transform": axes.transAxes, "va": "center", "fontsize": _SMALL}
-        texts.append([axes.text(1 + 3.4 * step, 0.5, _short(name), **style) for name in drawn])
-        for name, text in zip(drawn, texts[-1], strict=True):
-            text.set_weight("bold" if looks[name]["color"] == EMPHASIS else "normal")
-    # The layout first makes room for the names; the heights of the panels are known after it.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes, drawn, named in zip(panels, ends, texts, strict=True):
-        height = axes.get_window_extent().height / figure.dpi
-        to_share = axes.transData + axes.transAxes.inverted()
-        starts = [to_share.transform(end) for end in drawn.values()]
-        places = spread([float(start[1]) for start in starts], _LABEL_GAP / height)
-        for name, start, place, text in zip(drawn, starts, places, named, strict=True):
-            text.set_y(place)
-            look, style = looks[name], {"transform": axes.transAxes, "clip_on": False}
-            leader = [start[0], 1 + step], [start[1], place]
-            axes.plot(*leader, color=look["color"], lw=0.4, **style)
-            sample = [1 + step, 1 + 2 * step, 1 + 3 * step], [place] * 3
-            axes.plot(*sample, **look, markevery=[1], **style)
-
-
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Places in [0, 1] at least ``gap`` apart, in the order of and as near as can be to ``wanted``.
-
-    Without the gap this is isotonic regression: neighbours that are too close share their mean.
-    """
-    count = len(wanted)
-    if count < 2:
-        return [min(max(place, 0.0), 1.0) for place in wanted]
-    gap = min(gap, 1 / (count - 1))
-    order = np.argsort(wanted, kind="stable")
-    offsets = gap * np.arange(count)
-    level = isotonic_regression(np.asarray(wanted)[order] - offsets).x
-    places = np.empty(count)
-    places[order] = np.clip(level, 0.0, 1 - (count - 1) * gap) + offsets
-    return [float(place) for place in places]
+        axes.plot(place, mean, **mark, zorder=front + 0.5)
+    return float(means[-1])

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import csv
+import io
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import plots_available
-from pamt_lightning.studies.analysis import LEVEL, METRIC, Analysis, analyse
+from pamt_lightning.studies.analysis import METRIC, Analysis, analyse
 from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.paper import SOURCE
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.tables import value_text
+from pamt_lightning.studies.statistics import LEVEL
 from pamt_lightning.studies.study import Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
@@ -35,9 +36,9 @@ _MARKUP = re.compile(r"[\\|*`~]|<(?!\s)|&(?=#?\w+;)|\](?=[(\[])|(?<!\w)_|_(?!\w)
 
 # Columns of the CSV files.
 _CELL = ("dataset", "method", "option", "value")
-_RUN = ("split_seed", "init_seed", "status", "error", "version")
+_RUN = ("id", *_CELL, "split_seed", "init_seed", "status", "error", "version")
 _RESULT = (
-    *("metric", "missing", "splits_asked", "runs_asked", "runs_finished", "runs_failed"),
+    *(*_CELL, "metric", "missing", "splits_asked", "runs_asked", "runs_finished", "runs_failed"),
     *("splits", "mean", "std", "low", "high", "paper_mean", "paper_std"),
 )
 _COMPARED = (
@@ -46,15 +47,8 @@ _COMPARED = (
 )
 
 
-class Finished(NamedTuple):
-    """A study whose reports are written.
-
-    Attributes:
-        study: The study.
-        outcomes: Its runs, finished or failed.
-        asked: Number of different runs that it asks for.
-        text: Its tables as Markdown.
-    """
+class StudyReport(NamedTuple):
+    """A study whose reports are written: its runs, how many it asks for, and its Markdown."""
 
     study: Study
     outcomes: Sequence[Outcome]
@@ -70,38 +64,32 @@ def write_reports(
     configurations: Mapping[str, Any],
     environment: Mapping[str, Any],
 ) -> str:
-    """Write all reports of a study into a folder; returns the Markdown.
+    """Write all reports of a study, whose runs finished or failed; returns the Markdown.
 
-    Args:
-        study: The study.
-        outcomes: Its runs, finished or failed.
-        folder: Where to write.
-        configurations: What was run, by name.
-        environment: Versions and facts about the machine.
+    The HTML page shows what was run, by name, and versions and facts about the machine.
     """
     analysis = analyse(study, outcomes)
     drawings = draw(analysis) if plots_available() else []
+    contents = {f"{drawing.name}.svg": drawing.svg for drawing in drawings}
     if plots_available():
-        kept = {f"{drawing.name}.svg" for drawing in drawings}
         for file in list(folder.glob("*.*")):
-            if _FIGURE.fullmatch(file.name) and file.name not in kept:
+            if _FIGURE.fullmatch(file.name) and file.name not in contents:
                 file.unlink()
-    text = markdown_text(analysis, drawings)
-    contents = {
-        **{f"{drawing.name}.svg": drawing.svg for drawing in drawings},
-        RESULTS: text,
+    facts = {"configurations": configurations, "environment": environment}
+    contents |= {
+        RESULTS: study_text(RESULTS, analysis, drawings),
         RUNS_CSV: runs_csv(outcomes),
         TABLE_CSV: table_csv(analysis),
-        PAGE: html_text(analysis, drawings, configurations, environment),
+        PAGE: study_text(PAGE, analysis, drawings, **facts),
     }
     for name, content in contents.items():
         _write(folder / name, content)
-    return text
+    return contents[RESULTS]
 
 
 def write_summary(
     path: Path,
-    finished: Sequence[Finished],
+    reports: Sequence[StudyReport],
     command: str,
     *,
     runs: Path,
@@ -109,23 +97,18 @@ def write_summary(
 ) -> None:
     """Write one Markdown file with the tables of several studies, linked to their figures.
 
-    Args:
-        path: The file.
-        finished: The studies; their reports are in folders of their names beside ``runs``.
-        command: The command that was typed.
-        runs: The file with all runs.
-        environment: Versions and facts about the machine, of all runs.
+    The reports of each study are in a folder of its name beside ``runs``, the file with all runs.
     """
     place = os.path.relpath(runs.parent, path.parent).replace(os.sep, "/")
     counts, texts, others = {}, [], set()
-    for study, outcomes, asked, text in finished:
+    for study, outcomes, asked, text in reports:
         done = {outcome.run_id for outcome in outcomes if outcome.error is None}
         others |= {outcome.run_id for outcome in outcomes if outcome.other_version}
         counts[study.name] = (len(done), asked)
         body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{place}/{study.name}/\g<2>", text)
         texts.append((study.name, re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)))
-    template = _templates().get_template("summary.md.jinja")
-    content = template.render(
+    content = _rendered(
+        "summary.md",
         command=command,
         runs=runs.name,
         place=place,
@@ -136,7 +119,7 @@ def write_summary(
         texts=texts,
         files=(TABLE_CSV, RUNS_CSV, PAGE),
     )
-    _write(path, content.rstrip("\n") + "\n")
+    _write(path, content)
 
 
 def _write(path: Path, content: str) -> None:
@@ -146,35 +129,18 @@ def _write(path: Path, content: str) -> None:
 # Markdown and HTML
 
 
-def markdown_text(analysis: Analysis, drawings: Sequence[Drawing] = ()) -> str:
-    """All tables of a study as Markdown, with its title, description and figures."""
-    text = _templates().get_template("results.md.jinja").render(_context(analysis, drawings))
-    return text.rstrip("\n") + "\n"
-
-
-def html_text(
-    analysis: Analysis,
-    drawings: Sequence[Drawing],
-    configurations: Mapping[str, Any],
-    environment: Mapping[str, Any],
+def study_text(
+    file: str, analysis: Analysis, drawings: Sequence[Drawing] = (), **facts: Any
 ) -> str:
-    """All of a study as one HTML page."""
-    description = analysis.study.description
-    return (
-        _templates()
-        .get_template("report.html.jinja")
-        .render(
-            _context(analysis, drawings),
-            paragraphs=[text for text in re.split(r"\n\s*\n", description) if text.strip()],
-            source=SOURCE,
-            configurations=configurations,
-            environment=environment,
-        )
-    )
+    """All figures and tables of a study as `RESULTS` (Markdown) or as `PAGE` (HTML)."""
+    study = analysis.study
+    title = study.title + (f" (part: {study.narrowed})" if study.narrowed else "")
+    return _rendered(file, title=title, study=study, analysis=analysis, drawings=drawings, **facts)
 
 
-def _context(analysis: Analysis, drawings: Sequence[Drawing]) -> dict[str, Any]:
-    return {"analysis": analysis, "study": analysis.study, "drawings": drawings}
+def _rendered(file: str, **content: Any) -> str:
+    text = _templates().get_template(f"{file}.jinja").render(content)
+    return text.rstrip("\n") + "\n"
 
 
 @cache
@@ -187,16 +153,16 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"tables": tables, "level": LEVEL}
+    environment.globals |= {"tables": tables, "level": LEVEL, "source": SOURCE}
     environment.filters |= {
         "counted": tables.counted,
-        "value": tables.value_text,
+        "value": value_text,
         "md": _markdown,
         "md_entry": _markdown_entry,
         "text": lambda text: escape(" ".join(str(text).split())),
         "slug": lambda title: re.sub(r"\W+", "-", title.lower()).strip("-"),
         "headings": lambda html: re.findall(r'<h2 id="([^"]+)">(.*)</h2>', html),
-        "yaml": _yaml,
+        "yaml": lambda content: yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
         "inline_svg": _inline_svg,
     }
     return environment
@@ -213,11 +179,6 @@ def _markdown_entry(entry: tables.Entry) -> str:
     if entry.strong and lines:
         lines[0] = f"**{lines[0]}**"
     return "; ".join(text for text in (" ".join(lines), _markdown(entry.note)) if text)
-
-
-def _yaml(content: Any) -> str:
-    plain = json.loads(json.dumps(content, default=str))
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
 def _inline_svg(drawing: Drawing, caption: str) -> Markup:
@@ -241,18 +202,14 @@ def runs_csv(outcomes: Sequence[Outcome]) -> str:
     metrics = sorted({name for outcome in outcomes for name in outcome.metrics})
     rows = [
         (
-            outcome.run_id,
-            *_names(outcome.cell),
-            outcome.split_seed,
-            outcome.init_seed,
-            "finished" if outcome.error is None else "failed",
-            outcome.error or "",
-            "other" if outcome.other_version else "this",
-            *(outcome.metrics.get(name, "") for name in metrics),
+            *(run.run_id, *_names(run.cell), run.split_seed, run.init_seed),
+            *("finished" if run.error is None else "failed", run.error),
+            "other" if run.other_version else "this",
+            *(run.metrics.get(name) for name in metrics),
         )
-        for outcome in outcomes
+        for run in outcomes
     ]
-    return _csv(("id", *_CELL, *_RUN, *metrics), rows)
+    return _csv((*_RUN, *metrics), rows)
 
 
 def table_csv(analysis: Analysis) -> str:
@@ -264,46 +221,37 @@ def table_csv(analysis: Analysis) -> str:
     rows = []
     for each in (analysis, *analysis.further):
         for result in each.results.values():
-            summary, comparison = result.summary, result.comparison
+            summary, found = result.summary, result.comparison
             shares = (summary.mean, summary.std, summary.low, summary.high)
-            compared: tuple[object, ...] = ("",) * len(_COMPARED)
-            if comparison is not None:
+            compared: tuple[object, ...] = (None,) * len(_COMPARED)
+            if found is not None:
                 other = each.study.reference_of(result.cell)
                 same_method = other.method == result.cell.method
                 compared = (
-                    value_text(other.value) if same_method else other.method,
-                    comparison.count,
-                    *map(_percent, (comparison.difference, comparison.low, comparison.high)),
-                    *map(_number, (comparison.p_value, comparison.p_adjusted, comparison.effect)),
-                    comparison.verdict,
+                    *(value_text(other.value) if same_method else other.method, found.count),
+                    *map(_percent, (found.difference, found.low, found.high)),
+                    *map(_number, (found.p_value, found.p_adjusted, found.effect)),
+                    found.verdict,
                 )
-            rows.append(
-                (
-                    *_names(result.cell),
-                    *(METRIC, result.gap),
-                    *(result.splits_asked, result.runs_asked, result.finished, result.failed),
-                    *(summary.count, *map(_percent, shares)),
-                    *(result.paper or ("", "")),
-                    *compared,
-                )
-            )
-    return _csv((*_CELL, *_RESULT, *_COMPARED), rows)
+            counts = (result.splits_asked, result.runs_asked, result.finished, result.failed)
+            row = (*_names(result.cell), METRIC, result.gap, *counts, summary.count)
+            rows.append((*row, *map(_percent, shares), *(result.paper or (None, None)), *compared))
+    return _csv((*_RESULT, *_COMPARED), rows)
 
 
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    # As objects: else a column of whole numbers with a blank becomes one of fractions.
-    frame = pd.DataFrame(rows, columns=list(columns), dtype=object)
-    return str(frame.to_csv(index=False, lineterminator="\n", na_rep="nan"))
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+    return file.getvalue()
 
 
-def _names(cell: Cell) -> tuple[str, ...]:
-    swept = ("", "") if cell.option is None else (cell.option, value_text(cell.value))
-    return cell.dataset, cell.method, *swept
+def _names(cell: Cell) -> tuple[str | None, ...]:
+    return *cell[:3], None if cell.option is None else value_text(cell.value)
 
 
-def _percent(share: float) -> float | str:
+def _percent(share: float) -> float | None:
     return _number(100 * share)
 
 
-def _number(value: float) -> float | str:
-    return float(f"{value:.6g}") if math.isfinite(value) else ""
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.6g}")

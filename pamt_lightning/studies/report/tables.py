@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pamt_lightning.studies.analysis import Analysis, Result, finite_by_split
+from pamt_lightning.studies.analysis import Analysis, Result, by_split
 from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.statistics import Comparison, summarize
 from pamt_lightning.studies.study import Study, Sweep
@@ -31,15 +31,12 @@ EDGE_METRICS = {
 }
 
 
+_COSTS = ("seconds", "epochs")
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One field of a table.
-
-    Attributes:
-        lines: Its text, on one line or on several.
-        note: What is missing.
-        strong: Whether its first line is bold.
-    """
+    """One field of a table: its lines, the first of which may be bold, and what is missing."""
 
     lines: tuple[str, ...] = ()
     note: str = ""
@@ -67,14 +64,8 @@ def result_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:
     def entry(cell: Cell) -> Entry:
         return _mean(analysis, analysis.results[cell])
 
-    study = analysis.study
-    if sweep is None:
-        columns = [(dataset, Cell(dataset, "")) for dataset in study.datasets]
-        return {"": _by_method(study.methods, columns, entry)}
-    return {
-        dataset: _by_method(study.methods, _points(sweep, dataset), entry)
-        for dataset in study.datasets
-    }
+    columns = _columns(analysis.study, sweep)
+    return {name: _by_method(analysis.study.methods, columns[name], entry) for name in columns}
 
 
 def comparison_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:
@@ -90,23 +81,25 @@ def comparison_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Tabl
         return _comparison(analysis.results[cell])
 
     found = {}
-    compared = [result for result in analysis.of(sweep) if result.comparison]
+    header = ("method", "splits", "difference", "95 % interval", "adjusted p", "effect", "verdict")
     for dataset in analysis.study.datasets:
-        ours = [result for result in compared if result.cell.dataset == dataset]
+        ours = {
+            result.cell.method: result
+            for result in analysis.of(sweep)
+            if result.comparison and result.cell.dataset == dataset
+        }
         if ours and sweep is not None:
-            methods = dict.fromkeys(result.cell.method for result in ours)
-            found[dataset] = _by_method(methods, _points(sweep, dataset), entry)
+            found[dataset] = _by_method(ours, _columns(analysis.study, sweep)[dataset], entry)
         elif ours:
-            header = ("method", "splits", "difference", "95 % interval", "adjusted p", "effect")
-            rows = [(result.cell.method, _comparison_columns(result)) for result in ours]
-            found[dataset] = Table((*header, "verdict"), rows)
+            rows = [(method, _comparison_columns(result)) for method, result in ours.items()]
+            found[dataset] = Table(header, rows)
     return found
 
 
 def edge_tables(analysis: Analysis) -> dict[str, Table]:
     """For each data set, the AUC with which mask and attributes detect edges between classes."""
     found = {
-        cell: {name: finite_by_split(result.runs, cell, name) for name in EDGE_METRICS}
+        cell: {name: by_split(result.runs, name) for name in EDGE_METRICS}
         for cell, result in analysis.results.items()
     }
     names = [name for name in EDGE_METRICS if any(values[name] for values in found.values())]
@@ -126,8 +119,7 @@ def choice_table(analysis: Analysis) -> Table:
     table = Table(("method", "data set", "runs"), [])
     for cell, result in analysis.results.items():
         chosen = Counter(run.chosen for run in result.runs if run.error is None and run.chosen)
-        if chosen:
-            counts = ", ".join(f"{name} {count}" for name, count in chosen.most_common())
+        if counts := ", ".join(f"{name} {count}" for name, count in chosen.most_common()):
             entries = [Entry((cell.dataset,)), Entry((counts,))]
             table.rows.append((_row_name(analysis.study, cell), entries))
     return table
@@ -137,26 +129,16 @@ def cost_table(analysis: Analysis) -> Table:
     """Methods × data sets: medians of seconds and epochs over all finished runs."""
 
     def entry(cell: Cell) -> Entry:
-        runs = [
-            run.metrics
-            for result in analysis.results.values()
-            if result.cell[:2] == cell[:2]
-            for run in result.runs
-            if run.error is None
-        ]
-        parts = []
-        if seconds := [metrics["seconds"] for metrics in runs if "seconds" in metrics]:
-            median = float(np.median(seconds))
-            parts.append(f"{median:,.{1 if median < 100 else 0}f} s")
-        if epochs := [metrics["epochs"] for metrics in runs if "epochs" in metrics]:
-            number = f"{np.median(epochs):,.0f}"
-            parts.append(f"{number} epoch{'' if number == '1' else 's'}")
-        if not parts:
+        results = [r for r in analysis.results.values() if r.cell[:2] == cell[:2]]
+        runs = [run.metrics for r in results for run in r.runs if run.error is None]
+        seconds, epochs = ([run[name] for run in runs if name in run] for name in _COSTS)
+        if not seconds or not epochs:
             return Entry(note=NONE)
-        return Entry((*(f"{part}," for part in parts[:-1]), parts[-1]))
+        median = float(np.median(seconds))
+        time = f"{median:,.{1 if median < 100 else 0}f} s,"
+        return Entry((time, counted(round(float(np.median(epochs))), "epoch")))
 
-    columns = [(dataset, Cell(dataset, "")) for dataset in analysis.study.datasets]
-    return _by_method(analysis.study.methods, columns, entry)
+    return _by_method(analysis.study.methods, _columns(analysis.study, None)[""], entry)
 
 
 def missing_table(analysis: Analysis) -> Table:
@@ -164,7 +146,8 @@ def missing_table(analysis: Analysis) -> Table:
     table = Table(("method", "data set", "missing", "why"), [])
     for cell, result in analysis.results.items():
         if result.gap:
-            why = "; ".join(f"{n} × {' '.join(error.split())}" for error, n in result.errors)
+            errors = result.errors.most_common()
+            why = "; ".join(f"{count} × {' '.join(error.split())}" for error, count in errors)
             entries = [Entry((cell.dataset,)), Entry(note=result.gap), Entry((why,))]
             table.rows.append((_row_name(analysis.study, cell), entries))
     return table
@@ -174,7 +157,7 @@ def families(analysis: Analysis, sweep: Sweep | None) -> dict[str, list[int]]:
     """The number of common splits of each comparison, by the family that Holm's method corrects."""
     found: dict[str, list[int]] = {}
     for result in analysis.of(sweep):
-        if result.comparison and not math.isnan(result.comparison.p_value):
+        if result.comparison and result.comparison.count > 1:
             family = "the study" if sweep is None else result.cell.dataset
             found.setdefault(family, []).append(result.comparison.count)
     return found
@@ -196,15 +179,18 @@ def noise_misses(analysis: Analysis, sweep: Sweep | None) -> list[float]:
 def _by_method(
     methods: Iterable[str], columns: Sequence[tuple[str, Cell]], entry: Callable[[Cell], Entry]
 ) -> Table:
-    """A row for each method, of columns with a heading and a cell that lacks the method."""
     rows = [(name, [entry(cell._replace(method=name)) for _, cell in columns]) for name in methods]
     return Table(("method", *(heading for heading, _ in columns)), rows)
 
 
-def _points(sweep: Sweep, dataset: str) -> list[tuple[str, Cell]]:
-    return [
-        (_point(sweep, value), Cell(dataset, "", sweep.option, value)) for value in sweep.values
-    ]
+def _columns(study: Study, sweep: Sweep | None) -> dict[str, list[tuple[str, Cell]]]:
+    """Heading and cell (without a method) of each column, by table."""
+    if sweep is None:
+        return {"": [(dataset, Cell(dataset, "")) for dataset in study.datasets]}
+    return {
+        dataset: [(_point(sweep, v), Cell(dataset, "", sweep.option, v)) for v in sweep.values]
+        for dataset in study.datasets
+    }
 
 
 # Fields
@@ -213,10 +199,10 @@ def _points(sweep: Sweep, dataset: str) -> list[tuple[str, Cell]]:
 def _mean(analysis: Analysis, result: Result, paper: bool = True) -> Entry:
     summary, lines = result.summary, []
     if summary.count:
-        deviation = "" if math.isnan(summary.std) else f" ± {percent(summary.std)}"
-        lines.append(f"{percent(summary.mean)}{deviation}")
-        if not math.isnan(summary.low):
-            lines.append(f"[{percent(summary.low)}, {percent(summary.high)}]")
+        deviation = "" if math.isnan(summary.std) else f" ± {100 * summary.std:.2f}"
+        lines.append(f"{100 * summary.mean:.2f}{deviation}")
+        if deviation:
+            lines.append(f"[{100 * summary.low:.2f}, {100 * summary.high:.2f}]")
     if paper and result.paper:
         lines.append(f"(paper {result.paper[0]:.2f})")
     return Entry(tuple(lines), result.gap, analysis.shows_best(result))
@@ -225,10 +211,9 @@ def _mean(analysis: Analysis, result: Result, paper: bool = True) -> Entry:
 def _comparison_columns(result: Result) -> list[Entry]:
     found = result.comparison
     assert found is not None
-    texts = _comparison_texts(found) if found.verdict != "unknown" else (NONE,) * 4
     return [
         Entry((str(found.count),), result.gap),
-        *(Entry((text,)) for text in texts),
+        *(Entry((text,)) for text in _comparison_texts(found)),
         Entry((VERDICTS[found.verdict],), strong=found.verdict == "better"),
     ]
 
@@ -239,16 +224,21 @@ def _comparison(result: Result) -> Entry:
     if found is None or found.verdict == "unknown":
         return Entry(note=result.gap or VERDICTS["unknown"])
     difference, interval, p_value, effect = _comparison_texts(found)
-    lines = (f"{difference} {interval}", f"p {p_value}, r {effect}:", VERDICTS[found.verdict])
+    lines: tuple[str, ...] = (VERDICTS[found.verdict],)
+    if found.count > 1:
+        lines = (f"{difference} {interval}", f"p {p_value}, r {effect}:", *lines)
     # The reference may lack splits, too.
     note = result.gap or _count_note(found.count, result.splits_asked)
     return Entry(lines, note, strong=found.verdict == "better")
 
 
-def _comparison_texts(found: Comparison) -> tuple[str, str, str, str]:
+def _comparison_texts(found: Comparison) -> tuple[str, ...]:
     """Difference, interval, p-value and effect."""
+    if found.count < 2:
+        return (NONE,) * 4
     interval = f"[{points(found.low)}, {points(found.high)}]"
-    return points(found.difference), interval, p_text(found.p_adjusted), signed(found.effect)
+    p_value = "< 0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.3f}"
+    return points(found.difference), interval, p_value, signed(found.effect)
 
 
 def _auc(values: Iterable[float], splits_asked: int) -> Entry:
@@ -304,29 +294,17 @@ def value_text(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def percent(share: float) -> str:
-    """A share in percent: 0.8505 -> '85.05'."""
-    return NONE if math.isnan(share) else f"{100 * share:.2f}"
-
-
 def points(share: float) -> str:
     """A difference of shares in percentage points, with its sign: -0.0123 -> '−1.23'."""
     return signed(100 * share)
 
 
 def signed(number: float, digits: int = 2) -> str:
-    """A number with its sign, the minus a true one; zero has none."""
+    """A number with its sign, the minus a true one; zero has none, nan is a dash."""
     if math.isnan(number):
         return NONE
     text = f"{number:+.{digits}f}".replace("-", "−")
     return text if any(digit in text for digit in "123456789") else text[1:]
-
-
-def p_text(p_value: float) -> str:
-    """A p-value: '0.012', or '< 0.001'."""
-    if math.isnan(p_value):
-        return NONE
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def counted(number: int, what: str) -> str:
