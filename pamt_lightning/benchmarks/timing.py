@@ -34,11 +34,12 @@ class Row:
     counts: Mapping[str, float] | None = None
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """The time of one call."""
+def seconds_of(work: Callable[[], object], times: int = 1) -> float:
+    """The mean time of a call."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) / times
 
 
 def compare(
@@ -48,15 +49,7 @@ def compare(
     note: str = "",
     counts: Mapping[str, float] | None = None,
 ) -> Row:
-    """Measure two sides alternately.
-
-    Args:
-        what: Name of the comparison.
-        sides: Two functions by name; each returns the seconds it took.
-        rounds: How often each side is measured.
-        note: Remark for the reader.
-        counts: Sizes that the times depend on.
-    """
+    """Measure two sides alternately; each is a function that returns the seconds it took."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for _ in tqdm(range(rounds), what, leave=False, disable=None):
         for name, side in sides.items():

@@ -18,8 +18,9 @@ def test_the_plain_loop_trains_as_the_trainer_does() -> None:
     epochs = {"max_epochs": 5, "accelerator": "cpu"}
     # Without dropout: the Trainer's random numbers have a seed of their own.
     config = RunConfig.create(data=DATA, model=MODEL | {"dropout": 0.0}, trainer=epochs)
-    loop = PlainLoop(Case.load(config))
-    loop.run(5)
+    loop = PlainLoop(Case(config))
+    for _ in range(5):
+        loop.epoch()
     assert loop.stopping is not None
     best = run(config, quiet=True).model.state_dict()
     torch.testing.assert_close(loop.stopping.best_state, dict(best))
@@ -27,7 +28,7 @@ def test_the_plain_loop_trains_as_the_trainer_does() -> None:
 
 def test_a_loop_in_batches_uses_every_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
     config = RunConfig.create(data=DATA | {"batch_size": 70}, model=MODEL | {"refresh_interval": 0})
-    loop = PlainLoop(Case.load(config), stopping=False)
+    loop = PlainLoop(Case(config), stopping=False)
     seen: list[int] = []
     training_loss = loop.model.training_loss
 
@@ -37,5 +38,5 @@ def test_a_loop_in_batches_uses_every_node_once(monkeypatch: pytest.MonkeyPatch)
         return training_loss(batch)
 
     monkeypatch.setattr(loop.model, "training_loss", watched)
-    loop.run(1)
+    loop.epoch()
     assert sorted(seen) == list(range(200))
