@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,8 +24,8 @@ from pamt_lightning.data.raw import (
     fits_float32,
 )
 from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize, scaling_kind
-from pamt_lightning.data.store.edges import BLOCK, EdgeSorter
-from pamt_lightning.data.store.format import FORMAT, HEADER, SPLIT_PARTS, VERSION, NpyStream
+from pamt_lightning.data.store.edges import EdgeSorter
+from pamt_lightning.data.store.format import FORMAT, HEADER, VERSION, NpyStream
 from pamt_lightning.data.synthetic import BlockModel, SyntheticOptions
 from pamt_lightning.errors import InputError
 
@@ -58,8 +57,6 @@ class GraphStoreWriter:
         feature_names: Names of the attributes, if they have any.
         scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
             for sparse attributes and ``standard`` for dense ones.
-        block: Directed edges sorted in memory at once, on average: each part that is sorted holds
-            the edges of equally many nodes, so a part with hubs is larger.
     """
 
     def __init__(
@@ -70,7 +67,6 @@ class GraphStoreWriter:
         feature_names: Sequence[str] = (),
         *,
         scale_features: ScaleName | None = None,
-        block: int = BLOCK,
     ) -> None:
         self.folder = Path(folder)
         self.num_features = num_features
@@ -84,7 +80,7 @@ class GraphStoreWriter:
             raise InputError(
                 f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
             )
-        self._block, self._scaling = block, scale_features
+        self._scaling = scale_features
         self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
@@ -96,13 +92,11 @@ class GraphStoreWriter:
     def __enter__(self) -> GraphStoreWriter:
         if self.folder.exists():
             raise InputError(f"{self.folder} exists already: choose another name, or remove it.")
+        self._part = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex}")
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            prefix = f".{self.folder.name}."
-            self._part = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.parent))
             self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
-            (self._part / _TEMPORARY).mkdir()
-            self._sorter = EdgeSorter(self._part / _TEMPORARY, self._block)
+            (self._part / _TEMPORARY).mkdir(parents=True)
+            self._sorter = EdgeSorter(self._part / _TEMPORARY)
             self._stack.enter_context(self._sorter.pairs)
             self._stream("labels", np.int32)
         except OSError as error:
@@ -180,8 +174,7 @@ class GraphStoreWriter:
 
     def set_split(self, train: Array, val: Array, test: Array) -> None:
         """Give the graph a split of its own: positions of nodes."""
-        parts = zip(SPLIT_PARTS, (train, val, test), strict=True)
-        self._split = {part: np.asarray(index) for part, index in parts}
+        self._split = {"train": train, "val": val, "test": test}
 
     @property
     def _edges(self) -> EdgeSorter:
@@ -241,7 +234,7 @@ class GraphStoreWriter:
             check_distinct(ids, "`node_ids`")
             self._stream("node_ids", ids.dtype).append(ids)
         for name, index in self._split.items():
-            checked = check_positions(index, self.num_nodes, f"`{name}` of the split")
+            checked = check_positions(np.asarray(index), self.num_nodes, f"`{name}` of the split")
             self._stream(f"{name}_index", np.int64).append(checked)
         if self._scaling == "standard":
             self._standardize()
@@ -260,9 +253,6 @@ class GraphStoreWriter:
         }
         text = json.dumps(header, indent=1, ensure_ascii=False)
         (self._part / HEADER).write_text(text, encoding="utf-8")
-        mask = os.umask(0)
-        os.umask(mask)
-        self._part.chmod(0o777 & ~mask)  # mkdtemp lets nobody else read it
         self._part.rename(self.folder)
 
     def _standardize(self) -> None:
@@ -283,35 +273,22 @@ class GraphStoreWriter:
 
 
 def write_store(
-    raw: RawGraph,
-    folder: str | Path,
-    *,
-    scale_features: ScaleName | None = None,
-    block: int = BLOCK,
+    raw: RawGraph, folder: str | Path, *, scale_features: ScaleName | None = None
 ) -> None:
     """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
     if raw.scaled is not None:
         raise InputError("this graph is a store already: copy its folder.")
     ids = None if np.array_equal(raw.node_ids, np.arange(raw.num_nodes)) else raw.node_ids
-    writer = GraphStoreWriter(
-        folder,
-        int(raw.features.shape[1]),
-        raw.class_names,
-        raw.feature_names,
-        scale_features=scale_features,
-        block=block,
-    )
-    with writer:
+    columns, names = int(raw.features.shape[1]), (raw.class_names, raw.feature_names)
+    with GraphStoreWriter(folder, columns, *names, scale_features=scale_features) as writer:
         for start in range(0, raw.num_nodes, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             own_ids = None if ids is None else ids[rows]
             writer.add_nodes(raw.features[rows], raw.labels[rows], own_ids)
-            upper = sp.coo_array(raw.adjacency[rows])
-            sources, targets = upper.row.astype(np.int64) + start, upper.col.astype(np.int64)
-            once = sources < targets
-            writer.add_edges(sources[once], targets[once])
+            upper = sp.coo_array(sp.triu(raw.adjacency[rows], start + 1))
+            writer.add_edges(upper.row.astype(np.int64) + start, upper.col)
         if raw.given_splits:
-            writer.set_split(*(raw.given_splits[part] for part in SPLIT_PARTS))
+            writer.set_split(**raw.given_splits)
 
 
 def write_synthetic(
@@ -321,11 +298,6 @@ def write_synthetic(
 
     It is not the graph that `synthetic_graph` draws with this seed, because the random numbers are
     used in another order, and it has slightly fewer edges: pairs drawn twice count once.
-
-    Args:
-        folder: The store; it must not exist.
-        options: Parameters of the model.
-        scale_features: As in `GraphStoreWriter`.
     """
     model = BlockModel(options)
     total = options.num_nodes + model.num_inside + model.num_across

@@ -21,7 +21,7 @@ from tests.data.store.graphs import DENSE, RAW
 def test_attributes_stay_on_disk(tmp_path: Path) -> None:
     for name, raw in (("dense", DENSE), ("sparse", RAW)):
         write_store(raw, tmp_path / name)
-        features: Any = GraphStore.open(tmp_path / name).features
+        features: Any = GraphStore(tmp_path / name).features
         graph = Graph.from_scipy(features, raw.adjacency, raw.labels, mapped=True)
         pairs: list[Any] = [(features, graph.x)]
         if name == "sparse":
@@ -53,33 +53,33 @@ def test_a_header_that_is_wrong_is_reported(
     path = tmp_path / "store" / HEADER
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(InputError, match=message) as raised:
-        GraphStore.open(tmp_path / "store")
+        GraphStore(tmp_path / "store")
     assert HEADER in str(raised.value)
 
 
 def test_files_that_are_damaged_are_reported(tmp_path: Path) -> None:
     write_store(RAW, tmp_path / "store")
-    store = GraphStore.open(tmp_path / "store")
+    store = GraphStore(tmp_path / "store")
     labels = tmp_path / "store" / "labels.npy"
     whole = labels.read_bytes()
     labels.write_bytes(whole[:-1] + b"\x07")
     with pytest.raises(InputError, match=r"labels\.npy is damaged"):
-        GraphStore.open(store.folder).verify()
+        GraphStore(store.folder).verify()
     labels.write_bytes(whole[:-8])
     with pytest.raises(InputError, match=r"labels\.npy cannot be read"):
-        GraphStore.open(store.folder)
+        GraphStore(store.folder)
     np.save(labels, RAW.labels[:-1])
     with pytest.raises(InputError, match=r"labels\.npy must be int32 of shape \(200,\)"):
-        GraphStore.open(store.folder)
+        GraphStore(store.folder)
     labels.unlink()
     with pytest.raises(InputError, match=r"labels\.npy is missing"):
-        GraphStore.open(store.folder)
+        GraphStore(store.folder)
     (store.folder / HEADER).write_text("{")
     with pytest.raises(InputError, match=r"graph\.json cannot be read"):
-        GraphStore.open(store.folder)
+        GraphStore(store.folder)
     (store.folder / HEADER).unlink()
     with pytest.raises(InputError, match=r"is not a graph store: .*graph\.json"):
-        GraphStore.open(store.folder)
+        GraphStore(store.folder)
 
 
 SPLIT = {"train": np.arange(5), "val": np.arange(5, 9), "test": np.arange(0)}
@@ -123,10 +123,10 @@ def test_arrays_that_do_not_fit_each_other_are_reported(
 ) -> None:
     folder = tmp_path / "store"
     write_store(replace(RAW if sparse else DENSE, given_splits=SPLIT), folder)
-    assert GraphStore.open(folder).num_edges == RAW.num_edges
+    assert GraphStore(folder).num_edges == RAW.num_edges
     change_array(folder, name, change)
     with pytest.raises(InputError, match=message):
-        GraphStore.open(folder).raw()
+        GraphStore(folder).raw()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_edges_to_no_node_are_reported(name: str, place: int, value: int, tmp_pa
     array[place] = value
     np.save(path, array)
     with pytest.raises(InputError, match=rf"{name}\.npy is damaged"):
-        GraphStore.open(tmp_path / "store").raw()
+        GraphStore(tmp_path / "store").raw()
 
 
 def test_a_scaling_that_needs_no_moments_has_none(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_scaling_that_needs_no_moments_has_none(tmp_path: Path) -> None:
     path = tmp_path / "store" / HEADER
     path.write_text(json.dumps({**json.loads(path.read_text()), "scaling": "none"}))
     with pytest.raises(InputError, match="must not have `features_mean`"):
-        GraphStore.open(tmp_path / "store")
+        GraphStore(tmp_path / "store")
 
 
 @pytest.mark.parametrize(("dtype", "row_shape"), [("<i4", ()), ("<f4", (3,)), ("<U5", ())])
