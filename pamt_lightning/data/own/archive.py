@@ -56,6 +56,7 @@ _KINDS = {
     "integers or texts": ("iuU", "astype(int) or .astype(str)"),
 }
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
+_UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 def read_npz(
@@ -102,7 +103,7 @@ class NpzArchive:
             file = np.load(path if data is None else io.BytesIO(data), allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it is a single array, .npy")
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise InputError(
                 f"{path}: this is not a readable .npz file ({error}). Write it again with "
                 "numpy.savez_compressed(path, key=array, ...)."
@@ -123,7 +124,7 @@ class NpzArchive:
         """The array under a key, of any kind."""
         try:
             array: Array = self._file[key]
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             got, fix = f"a damaged array ({error})", "Copy or write the file again."
             if "allow_pickle" in str(error):
                 got = "Python objects, which only pickle could read"
@@ -154,9 +155,8 @@ class NpzArchive:
         if len(bad):
             where = tuple(bad[0].tolist())
             got = f"{values[where]} at position {where}, and {len(bad)} such value(s) in all"
-            raise self.error(
-                key, "finite and at most 3.4e38 in size", got, "Replace them, for instance by 0."
-            )
+            fix = "Replace them, for instance by 0."
+            raise self.error(key, "finite and at most 3.4e38 in size", got, fix)
         return values
 
     def read_per_node(self, key: str, num_nodes: int) -> Array:

@@ -171,6 +171,7 @@ EDGE_DEFECTS = {
     ),
     "an unknown source": ("source,target\na,b\nx,b\ny,z\n", 3, "the source 'x' is not an `id`"),
     "an unknown target": ("source,target\na,b\na,y\n", 3, "the target 'y' is not an `id`"),
+    "a space before an id": ("source,target\na, b\n", 2, "remove them"),
     "a ragged row": ("source,target\na,b\na\n", 3, "1 cells, but the header has 2 columns"),
     "an open quote": ('source,target\na,b\n"a,b\n', 3, "cannot be split into cells"),
 }
@@ -184,11 +185,6 @@ def test_each_defect_of_edges_csv_is_reported_with_file_and_line(
     text = message(tmp_path, edges=edges)
     assert text.startswith(f"DIR/edges.csv, line {line}: ")
     assert part in text
-
-
-def test_unknown_ids_are_counted_and_spaces_named_as_a_reason(tmp_path: Path) -> None:
-    assert "3 cell(s)" in message(tmp_path, edges=EDGE_DEFECTS["an unknown source"][0])
-    assert "remove them" in message(tmp_path, edges="source,target\na, b\n")
 
 
 @pytest.mark.parametrize("name", ["nodes", "edges"])
