@@ -101,27 +101,22 @@ class CsvTable:
                 first_line = file.readline()
         except UnicodeDecodeError:
             raise not_utf8(path) from None
-        headers = {}
+        headers = []
         for delimiter in _DELIMITERS:
-            names = next(csv.reader([first_line], delimiter=delimiter), [])
-            headers[delimiter] = [name.strip() for name in names]
-        if not any(headers[","]):
-            raise self.error(1, "the file is empty or does not start with a header.")
+            names = [*map(str.strip, next(csv.reader([first_line], delimiter=delimiter), []))]
+            headers.append((len({*required} & {*names}), len(names), names, delimiter))
         # The separator that finds most required names, then most columns.
-        self._delimiter = max(
-            _DELIMITERS, key=lambda d: (len({*required} & {*headers[d]}), len(headers[d]))
-        )
-        self.columns = headers[self._delimiter]
+        _, _, self.columns, self._delimiter = max(headers, key=lambda header: header[:2])
+        if not any(self.columns):
+            raise self.error(1, "the file is empty or does not start with a header.")
         found = ", ".join(self.columns)
         for name in required:
             if name not in self.columns:
                 raise self.error(1, f"the header has no column `{name}` (it has: {found}). Add it.")
         if "" in self.columns:
-            raise self.error(
-                1,
-                f"column {self.columns.index('') + 1} of the header has no name. Name it or remove "
-                "it (pandas writes such a column unless to_csv is called with index=False).",
-            )
+            number = self.columns.index("") + 1
+            fix = "Name it or remove it (in pandas: to_csv with index=False)."
+            raise self.error(1, f"column {number} of the header has no name. {fix}")
         if len({*self.columns}) < len(self.columns):
             twice = next(name for name in self.columns if self.columns.count(name) > 1)
             raise self.error(1, f"the header has the column `{twice}` twice. Keep one.")
@@ -150,22 +145,18 @@ class CsvTable:
             with self._open() as reader:
                 for row in reader:
                     if row and len(row) != width:
-                        raise self.error(
-                            line,
-                            f"the row has {len(row)} cells, but the header has {width} columns. "
-                            'Put a text that contains the separator in double quotes ("...").',
-                        )
+                        fix = 'Put a text that contains the separator in double quotes ("...").'
+                        problem = f"{len(row)} cells, but the header has {width} columns"
+                        raise self.error(line, f"the row has {problem}. {fix}")
                     if row and line > 1:
                         yield line, row
                     line = reader.line_num + 1
         except UnicodeDecodeError:
             raise not_utf8(self.path) from None
         except csv.Error as error:
-            raise self.error(
-                line,
-                f"the row cannot be split into cells ({error}). Look for a double quote that is "
-                'not closed; inside a quoted text write it twice ("").',
-            ) from None
+            fix = 'Close each double quote; inside a quoted text write it twice ("").'
+            problem = f"the row cannot be split into cells ({error})"
+            raise self.error(line, f"{problem}. {fix}") from None
 
     def line_of(self, row: int) -> int:
         """The line of a row; not ``row + 2`` if there are blank lines or quoted line breaks."""
@@ -186,11 +177,10 @@ def _add_id(table: CsvTable, position: dict[str, int], node_id: str, row: int) -
     if not node_id.strip():
         raise table.error(table.line_of(row), f"the `{_ID}` is empty. Give every node an id.")
     if position.setdefault(node_id, row) != row:
-        raise table.error(
-            table.line_of(row),
-            f"the `{_ID}` {node_id!r} is used on line {table.line_of(position[node_id])} already. "
-            "Each node has one row and an id of its own.",
-        )
+        first = table.line_of(position[node_id])
+        fix = "Each node has one row and an id of its own."
+        text = f"the `{_ID}` {node_id!r} is used on line {first} already. {fix}"
+        raise table.error(table.line_of(row), text)
 
 
 def _parse_features(
@@ -234,11 +224,8 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
     table = CsvTable(path, required=["source", "target"])
     extra = [name for name in table.columns if name not in ("source", "target")]
     if extra:
-        raise table.error(
-            1,
-            "only the columns `source` and `target` are allowed, but there is also "
-            f"`{extra[0]}`. The graph is unweighted: leave out edges that should not count.",
-        )
+        fix = "The graph is unweighted: leave out edges that should not count."
+        raise table.error(1, f"there is also `{extra[0]}` beside `source` and `target`. {fix}")
     blocks = [np.empty(0, dtype=np.int64)]
     try:
         for _, rows in table.chunks():
@@ -250,11 +237,8 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
     edges = np.concatenate(blocks)
     adjacency = adjacency_of(edges[::2], edges[1::2], len(position))
     if adjacency.nnz == 0:
-        raise table.error(
-            2,
-            f"there are no edges between two different nodes in {len(edges) // 2} rows. Add one "
-            "row per edge.",
-        )
+        problem = f"there are no edges between two different nodes in {len(edges) // 2} rows"
+        raise table.error(2, f"{problem}. Add one row per edge.")
     return adjacency
 
 
@@ -263,8 +247,5 @@ def _unknown_id(table: CsvTable, node_id: str, position: dict[str, int]) -> Inpu
     fix = "Add the node there, or remove the edge."
     if node_id.strip() in position:
         fix = "Without the spaces around it the id is known: remove them."
-    return table.error(
-        line,
-        f"the {table.columns[row.index(node_id)]} {node_id!r} is not an `{_ID}` in {NODES_FILE}. "
-        f"{fix}",
-    )
+    column = table.columns[row.index(node_id)]
+    return table.error(line, f"the {column} {node_id!r} is not an `{_ID}` in {NODES_FILE}. {fix}")

@@ -166,7 +166,11 @@ DEFECTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a name twice": (plain(class_names=np.array(["a", "a"])), "`class_names`", "distinct"),
     "an id twice": (plain(node_ids=np.array(["u", "v", "u"])), "`node_ids`", "'u' more than once"),
     "too many ids": (plain(node_ids=np.arange(4)), "`node_ids`", "4 entries"),
-    "a part of the split missing": (plain(train_index=[0], test_index=[1]), "`val_index`", "three"),
+    "a part of the split missing": (
+        plain(train_index=[0], test_index=[1]),
+        "`val_index`",
+        "all of",
+    ),
     "a mask as split": (
         plain(train_index=np.ones(3, bool), val_index=[1], test_index=[2]),
         "`train_index`",
