@@ -68,18 +68,15 @@ class GraphStoreWriter:
         *,
         scale_features: ScaleName | None = None,
     ) -> None:
-        self.folder = Path(folder)
-        self.num_features = num_features
+        self.folder, self.num_nodes, self.num_features = Path(folder), 0, num_features
         self.class_names, self.feature_names = tuple(class_names), tuple(feature_names)
-        self.num_nodes = 0
         if num_features < 1:
             raise InputError(f"`num_features` must be 1 or more, got {num_features}.")
         if len(set(self.class_names)) < len(self.class_names):
             raise InputError(f"`class_names` must be distinct, got {self.class_names}.")
-        if self.feature_names and len(self.feature_names) != num_features:
-            raise InputError(
-                f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
-            )
+        if len(self.feature_names) not in (0, num_features):
+            got = len(self.feature_names)
+            raise InputError(f"`feature_names` must be {num_features} names, got {got}.")
         self._scaling = scale_features
         self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
@@ -127,25 +124,21 @@ class GraphStoreWriter:
             node_ids: ``[m]`` integers or texts; given for all nodes or for none.
         """
         _ = self._edges  # inside of the `with` block
-        count = len(labels)
-        where = f"nodes {self.num_nodes} to {self.num_nodes + count - 1}"
-        if features.shape != (count, self.num_features):
+        classes, shape, last = np.asarray(labels), features.shape, len(self.class_names) - 1
+        count = len(classes)
+        where = f"of nodes {self.num_nodes} to {self.num_nodes + count - 1}"
+        expected = (count, self.num_features)
+        if shape != expected:
+            raise InputError(f"`features` {where} must be of shape {expected}, got {shape}.")
+        if classes.dtype.kind not in "iu" or ((classes < -1) | (classes > last)).any():
+            got = f"{classes.dtype} {np.unique(classes)[:5]}"
             raise InputError(
-                f"`features` of {where} must be of shape {(count, self.num_features)}, "
-                f"got {tuple(features.shape)}."
-            )
-        classes = np.asarray(labels)
-        if classes.dtype.kind not in "iu" or (
-            count and not -1 <= classes.min() <= classes.max() < len(self.class_names)
-        ):
-            raise InputError(
-                f"`labels` of {where} must be whole numbers from -1 to "
-                f"{len(self.class_names) - 1}, got {classes.dtype} {np.unique(classes)[:5]}."
+                f"`labels` {where} must be whole numbers from -1 to {last}, got {got}."
             )
         if (node_ids is None) != (not self._ids) and self.num_nodes:
             raise InputError("`node_ids` must be given for all nodes or for none.")
         if node_ids is not None and np.shape(node_ids) != (count,):
-            raise InputError(f"`node_ids` of {where} must be {count}, got {np.shape(node_ids)}.")
+            raise InputError(f"`node_ids` {where} must be {count}, got {np.shape(node_ids)}.")
         is_sparse = sp.issparse(features)
         self._add_features(sp.csr_array(features) if is_sparse else np.asarray(features), where)
         self._streams["labels"].append(classes)
@@ -163,10 +156,8 @@ class GraphStoreWriter:
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
         if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or kinds - {"i", "u"}:
-            raise InputError(
-                "`sources` and `targets` must be two lists of whole numbers of one length, "
-                f"got shapes {ends[0].shape} and {ends[1].shape} of {', '.join(sorted(kinds))}."
-            )
+            got = ", ".join(f"{side.dtype} of shape {side.shape}" for side in ends)
+            raise InputError(f"edges must be two lists of whole numbers of one length, got {got}.")
         pairs = np.stack(ends, axis=1).astype(np.int64)
         if pairs.min(initial=0) < 0:
             raise InputError(f"edges must join node positions from 0 on, got {pairs.min()}.")
@@ -191,10 +182,10 @@ class GraphStoreWriter:
     def _add_features(self, features: Any, where: str) -> None:
         is_sparse = sp.issparse(features)
         if ("features" if is_sparse else "features_data") in self._streams:
-            raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
+            raise InputError(f"`features` {where} must be sparse or dense as those before them.")
         values = features.data if is_sparse else features
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
-            raise InputError(f"`features` of {where} must be finite numbers, got others.")
+            raise InputError(f"`features` {where} must be finite numbers, got others.")
         self._scaling = scaling_kind(features, self._scaling)
         if is_sparse and not features.has_canonical_format:
             features = features.copy()
@@ -216,13 +207,11 @@ class GraphStoreWriter:
 
     def _finish(self) -> None:
         """Write what is known only at the end, and give the store its name."""
-        edges = self._edges
+        edges, last = self._edges, self.num_nodes - 1
         if self.num_nodes == 0 or edges.num_pairs == 0:
             raise InputError(f"{self.folder} must have nodes and edges, got none.")
-        if edges.last_node >= self.num_nodes:
-            raise InputError(
-                f"edges must join nodes 0 to {self.num_nodes - 1}, got {edges.last_node}."
-            )
+        if edges.last_node > last:
+            raise InputError(f"edges must join nodes 0 to {last}, got {edges.last_node}.")
         limit = np.iinfo(np.int32).max
         kind = np.int32 if max(2 * edges.num_pairs, self.num_nodes) < limit else np.int64
         indptr = self._stream("adjacency_indptr", kind)
@@ -309,14 +298,12 @@ def write_synthetic(
         for start in range(0, options.num_nodes, _DRAWN_NODES):
             labels = model.labels[start : start + _DRAWN_NODES]
             words = model.draw_words(labels)
-            if is_sparse is None:
+            if is_sparse is None:  # all blocks are as the first one
                 is_sparse = words.nnz / (words.shape[0] * words.shape[1]) < MAX_SPARSE_DENSITY
             writer.add_nodes(words if is_sparse else words.toarray(), labels)
             bar.update(len(labels))
-        for draw, count in (
-            (model.draw_inside, model.num_inside),
-            (model.draw_across, model.num_across),
-        ):
+        kinds = [(model.draw_inside, model.num_inside), (model.draw_across, model.num_across)]
+        for draw, count in kinds:
             for start in range(0, count, _DRAWN_EDGES):
                 sources, targets = draw(min(_DRAWN_EDGES, count - start))
                 writer.add_edges(sources, targets)

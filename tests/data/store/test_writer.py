@@ -148,7 +148,7 @@ TWO = np.zeros(2, dtype=np.int64)
         ([(ONE, TWO, np.array([1.0, 2.0]))], [([0], [1])], "integers or texts, got float64"),
         ([(ONE, TWO)], [([0], [2])], "edges must join nodes 0 to 1, got 2"),
         ([(ONE, TWO)], [([0], [-1])], "from 0 on, got -1"),
-        ([(ONE, TWO)], [([0.0], [1.0])], "two lists of whole numbers"),
+        ([(ONE, TWO)], [([0.0], [1.0])], "whole numbers .*float64"),
         ([(ONE, TWO)], [([0, 1], [1])], "two lists of whole numbers of one length"),
         ([(ONE, TWO)], [], "must have nodes and edges"),
         ([], [([0], [1])], "must have nodes and edges"),
