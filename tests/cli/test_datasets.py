@@ -34,12 +34,10 @@ def path_graph() -> bytes:
 
 
 CONTENT = path_graph()
-FILE = RemoteFile(
-    "toy.npz", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), "http://127.0.0.1:9/toy.npz"
-)
-TOY = DatasetSpec(
-    "toy", ("plaything",), "a path", 3, 2, 2, 3, 2, 2, (Variant("ppnp_npz", (FILE,)),)
-)
+HASH = hashlib.sha256(CONTENT).hexdigest()
+FILE = RemoteFile("toy.npz", HASH, len(CONTENT), "http://127.0.0.1:9/toy.npz")
+VARIANTS = (Variant("ppnp_npz", (FILE,)),)
+TOY = DatasetSpec("toy", ("plaything",), "a path", 3, 2, 2, 3, 2, 2, VARIANTS)
 DRAWN = DatasetSpec("drawn", (), "drawn at random")
 
 
@@ -78,7 +76,6 @@ def test_the_list_shows_cards_and_what_is_absent(
         "drawn": ["-", "-", "-", "-", "generated"],
     }
     assert "a path; also called plaything" in output
-    assert "`pamt datasets fetch NAME`" in output
     first, second = output.splitlines()[:2]
     assert first.index("where") == second.index("absent")
 
@@ -86,16 +83,14 @@ def test_the_list_shows_cards_and_what_is_absent(
 @pytest.mark.parametrize(
     "argv", [["--root", "{}"], ["list", "--root", "{}"], ["--root", "{}", "list"]]
 )
-def test_the_list_shows_where_a_data_set_is(
+def test_the_list_shows_where_a_data_set_is_and_sees_a_wrong_size(
     argv: list[str], mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([part.format(mine) for part in argv]) == 0
+    argv = [part.format(mine) for part in argv]
+    assert run(argv) == 0
     assert table(capsys.readouterr().out)["toy"][-1] == f"present: {mine}"
-
-
-def test_the_list_sees_a_wrong_size(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (mine / "toy.npz").write_bytes(b"short")
-    assert run(["--root", str(mine)]) == 0
+    assert run(argv) == 0
     assert table(capsys.readouterr().out)["toy"][-1] == f"damaged: {mine / 'toy.npz'}"
 
 
@@ -107,33 +102,29 @@ def test_fetch_reads_what_it_found_and_prints_its_size(
         f"toy: 3 nodes, 2 edges in {mine}",
         "drawn: generated when it is used, nothing to fetch",
     ]
-
-
-def test_fetch_reports_a_misspelt_name_before_it_starts(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(InputError, match=r"'toyy'.*mean 'toy'"):
-        run(["fetch", "toy", "toyy", "--root", str(mine)])
-    assert capsys.readouterr().out == ""
-
-
-def test_fetch_gets_the_others_if_one_cannot_be_found(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(DatasetNotFoundError, match="`toy` was not found"):
-        run(["fetch", "toy", "drawn", "--offline"])
-    assert capsys.readouterr().out.startswith("drawn: ")
-
-
-def test_fetch_of_a_damaged_file_is_an_error(mine: Path) -> None:
     (mine / "toy.npz").write_bytes(b"other")
     with pytest.raises(DatasetIntegrityError, match=re.escape(str(mine / "toy.npz"))):
         run(["fetch", "toy", "--root", str(mine)])
 
 
-def test_fetch_needs_a_name() -> None:
-    with pytest.raises(InputError, match="NAME"):
-        run(["fetch"])
+@pytest.mark.parametrize(
+    ("names", "kind", "message", "printed"),
+    [
+        ([], InputError, "NAME", ""),
+        (["drawn", "toyy"], InputError, r"'toyy'.*mean 'toy'", ""),  # before any download
+        (["toy", "drawn"], DatasetNotFoundError, "`toy` was not found", "drawn: "),
+    ],
+)
+def test_what_cannot_be_fetched_is_reported(
+    names: list[str],
+    kind: type[InputError],
+    message: str,
+    printed: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(kind, match=message):
+        run(["fetch", *names, "--offline"])
+    assert capsys.readouterr().out[: len("drawn: ")] == printed
 
 
 def test_verify_checks_every_copy(
@@ -166,20 +157,26 @@ def test_verify_compares_the_counts(
 
 def test_verify_minds_absence_only_of_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify"]) == 0
-    assert "toy           absent" in capsys.readouterr().out
+    assert table(capsys.readouterr().out)["toy"] == ["absent"]
     assert run(["verify", "toy"]) == 1
     assert run(["verify", "drawn"]) == 0
 
 
-def test_help_names_the_variables_and_gives_examples(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("argv", "facts"),
+    [
+        ([], ("PAMT_DATA", "PAMT_CACHE", "/cache)", "examples:", "verify")),
+        (["convert"], ("SOURCE", "FOLDER", "--scale_features", "--words_per_node", "examples:")),
+    ],
+)
+def test_help_names_the_variables_and_options_and_gives_examples(
+    argv: list[str], facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        run(["--help"])
+        run([*argv, "--help"])
     assert caught.value.code == 0
     output = capsys.readouterr().out
-    for word in ("PAMT_DATA", "PAMT_CACHE", str(tmp_path / "cache"), "examples:", "verify"):
-        assert word in output
+    assert all(fact in output for fact in facts)
 
 
 def test_a_graph_is_converted_and_verified(
@@ -201,14 +198,6 @@ def test_a_graph_is_converted_and_verified(
         run(["convert", "toy", str(tmp_path / "new"), "--num_nodes", "5"])
     with pytest.raises(InputError, match="exists already"):
         run(["convert", "drawn", str(tmp_path / "store of drawn")])
-
-
-def test_the_options_of_convert_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run(["convert", "--help"])
-    output = capsys.readouterr().out
-    for word in ("SOURCE", "FOLDER", "--scale_features", "--words_per_node", "examples:"):
-        assert word in output
 
 
 def test_listing_imports_no_numpy_and_nothing_imports_torch() -> None:
