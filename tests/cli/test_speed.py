@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -80,13 +78,3 @@ def test_wrong_options_are_one_line(
 ) -> None:
     error = failed(["speed", *argv], capsys)
     assert all(fact in error for fact in facts)
-
-
-def test_help_does_not_wait_for_torch() -> None:
-    code = (
-        "import sys; from pamt_lightning.cli.main import main\n"
-        "try: main(['speed', '--help'])\nexcept SystemExit: pass\n"
-        "assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"--max_edges" in done.stdout

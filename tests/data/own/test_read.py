@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -50,14 +49,3 @@ def test_a_path_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) 
     write_both(tmp_path)
     with pytest.raises(InputError, match=r"ends in '\.csv'"):
         read_own_graph(tmp_path / "edges.csv")
-
-
-@pytest.mark.skipif("PAMT_TEST_DATA" not in os.environ, reason="needs PAMT_TEST_DATA")
-@pytest.mark.parametrize(
-    ("name", "nodes", "classes"), [("cora_ml", 2995, 7), ("citeseer", 3312, 6)]
-)
-def test_public_files_are_read_as_they_are(name: str, nodes: int, classes: int) -> None:
-    raw = read_own_graph(Path(os.environ["PAMT_TEST_DATA"]) / f"{name}.npz")
-    assert (raw.num_nodes, len(raw.class_names)) == (nodes, classes)
-    assert raw.labels.min() >= 0
-    assert not any("\n" in str(node_id) for node_id in raw.node_ids)
