@@ -160,7 +160,7 @@ def trainer_row(case: Case, epochs: int, rounds: int) -> Row:
         "plain loop": lambda: seconds_of(PlainLoop(case).epoch, epochs),
         "Trainer": lambda: trainer_seconds(case.config, epochs),
     }
-    return compare(case.name, sides, rounds, case.sizes, {"epochs": epochs})
+    return compare(case.name, sides, rounds, case.sizes)
 
 
 def fit_row(case: Case) -> Row:

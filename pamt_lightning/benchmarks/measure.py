@@ -21,8 +21,6 @@ from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.estimate import available_memory
 from pamt_lightning.training.results import environment
 
-_FIRST_POWER = 4  # `growth` starts at 10^4 edges
-_DEGREE, _COLUMNS = 20, 16  # of the graphs of `propagation`
 _NOISY = 3.0  # ratio of the largest to the smallest ratio of a comparison
 
 
@@ -100,12 +98,10 @@ def _results(
             else:
                 yield part, on_a_dataset[part](case)
     if "propagation" in parts:
-        num_nodes = 2 * plan.max_edges // _DEGREE
-        for row in propagation_rows(num_nodes, _DEGREE, _COLUMNS, plan.rounds):
+        for row in propagation_rows(plan.max_edges, plan.rounds):
             yield "propagation", row
     if "growth" in parts:
-        powers = range(_FIRST_POWER, len(str(plan.max_edges)))
-        for size in growth([10**power for power in powers], min(3, plan.rounds)):
+        for size in growth(plan.max_edges, min(3, plan.rounds)):
             yield "growth", size
 
 

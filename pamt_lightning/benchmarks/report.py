@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,21 +59,16 @@ class Report:
             lines += ["", f"![Time and memory against the number of edges]({figure})"]
         return "\n".join(lines) + "\n"
 
-    def _growth_cells(self) -> list[list[str]]:
-        cells = []
+    def _growth_cells(self) -> Iterator[list[str]]:
         for size in self.sizes:
             times = map(shown_seconds, (size.epoch, size.refresh))
-            cells.append([f"{size.edges:,}", *times, f"{size.memory / 1e6:,.0f} MB"])
+            yield [f"{size.edges:,}", *times, f"{size.memory / 1e6:,.0f} MB"]
         names = {"all": "exponent", "last": "exponent of the last two"}
         for name, found in self.exponents().items():
-            cells.append([names[name], *(f"{found[column]:.2f}" for column in MEASURED)])
-        return cells
+            yield [names[name], *(f"{found[column]:.2f}" for column in MEASURED)]
 
     def exponents(self) -> dict[str, dict[str, float]]:
-        """The b of values ≈ a · edges^b for all sizes and for the two largest.
-
-        Costs that do not grow matter least for the largest graphs.
-        """
+        """The b of values ≈ a · edges^b, for all sizes and for the two largest."""
         found: dict[str, dict[str, float]] = {}
         for name, part in {"all": self.sizes, "last": self.sizes[-2:]}.items():
             if len(part) > 1:

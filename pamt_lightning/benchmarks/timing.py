@@ -23,7 +23,6 @@ class Row:
         ratio: Median over the rounds of the second side's time divided by the first side's.
         spread: Smallest and largest ratio of a round.
         note: Remark for the reader.
-        counts: Sizes that the times depend on.
     """
 
     what: str
@@ -31,7 +30,6 @@ class Row:
     ratio: float
     spread: tuple[float, float]
     note: str = ""
-    counts: Mapping[str, float] | None = None
 
 
 def seconds_of(work: Callable[[], object], times: int = 1) -> float:
@@ -43,11 +41,7 @@ def seconds_of(work: Callable[[], object], times: int = 1) -> float:
 
 
 def compare(
-    what: str,
-    sides: Mapping[str, Callable[[], float]],
-    rounds: int,
-    note: str = "",
-    counts: Mapping[str, float] | None = None,
+    what: str, sides: Mapping[str, Callable[[], float]], rounds: int, note: str = ""
 ) -> Row:
     """Measure two sides alternately; each is a function that returns the seconds it took."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
@@ -57,8 +51,7 @@ def compare(
     first, second = taken.values()
     ratios = [b / a for a, b in zip(first, second, strict=True)]
     medians = {name: statistics.median(times) for name, times in taken.items()}
-    spread = min(ratios), max(ratios)
-    return Row(what, medians, statistics.median(ratios), spread, note, counts)
+    return Row(what, medians, statistics.median(ratios), (min(ratios), max(ratios)), note)
 
 
 def sides_with_copy(work: Callable[[], object], num_bytes: float) -> dict[str, Callable[[], float]]:

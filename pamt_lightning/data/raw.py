@@ -163,12 +163,8 @@ def check_distinct(ids: npt.NDArray[Any], where: str) -> None:
 
 def not_utf8(path: Path) -> InputError:
     """The error for a text file that is not UTF-8, with the first wrong line."""
-    data = path.read_bytes()
-    line = 1
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line += data.count(b"\n", 0, error.start)
+    text = path.read_bytes().decode(errors="surrogateescape")
+    line = 1 + re.split("[\udc80-\udcff]", text, maxsplit=1)[0].count("\n")
     return InputError(f"{path}, line {line}: this is not UTF-8 text. Save it with encoding UTF-8.")
 
 
