@@ -82,23 +82,21 @@ class GraphStoreWriter:
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
         self._split: dict[str, Array] = {}
-        self._sorter: EdgeSorter | None = None
-        self._part = Path()  # the unfinished store
-        self._stack = ExitStack()  # closes all files, then removes the unfinished store
-
-    def __enter__(self) -> GraphStoreWriter:
         if self.folder.exists():
             raise InputError(f"{self.folder} exists already: choose another name, or remove it.")
+        # The unfinished store; the stack closes all files, then removes it.
         self._part = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex}")
+        self._stack = ExitStack()
+        self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
         try:
-            self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
             (self._part / _TEMPORARY).mkdir(parents=True)
-            self._sorter = EdgeSorter(self._part / _TEMPORARY)
-            self._stack.enter_context(self._sorter.pairs)
-            self._stream("labels", np.int32)
+            self._edges = EdgeSorter(self._part / _TEMPORARY)
         except OSError as error:
             self._stack.close()
             raise self._cannot_write(error) from None
+        self._stack.enter_context(self._edges.pairs)
+
+    def __enter__(self) -> GraphStoreWriter:
         return self
 
     def __exit__(
@@ -123,7 +121,6 @@ class GraphStoreWriter:
             labels: ``[m]`` class numbers, -1 where unknown.
             node_ids: ``[m]`` integers or texts; given for all nodes or for none.
         """
-        _ = self._edges  # inside of the `with` block
         classes, shape, last = np.asarray(labels), features.shape, len(self.class_names) - 1
         count = len(classes)
         where = f"of nodes {self.num_nodes} to {self.num_nodes + count - 1}"
@@ -141,7 +138,7 @@ class GraphStoreWriter:
             raise InputError(f"`node_ids` {where} must be {count}, got {np.shape(node_ids)}.")
         is_sparse = sp.issparse(features)
         self._add_features(sp.csr_array(features) if is_sparse else np.asarray(features), where)
-        self._streams["labels"].append(classes)
+        self._stream("labels", np.int32).append(classes)
         if node_ids is not None:
             self._ids.append(np.asarray(node_ids))
         self.num_nodes += count
@@ -166,12 +163,6 @@ class GraphStoreWriter:
     def set_split(self, train: Array, val: Array, test: Array) -> None:
         """Give the graph a split of its own: positions of nodes."""
         self._split = {"train": train, "val": val, "test": test}
-
-    @property
-    def _edges(self) -> EdgeSorter:
-        if self._sorter is None:
-            raise InputError("a GraphStoreWriter writes only inside of a `with` block.")
-        return self._sorter
 
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
         if name not in self._streams:

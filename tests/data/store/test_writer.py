@@ -129,14 +129,6 @@ def test_what_cannot_be_a_graph_is_refused_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_writes_only_inside_its_block(tmp_path: Path) -> None:
-    writer = GraphStoreWriter(tmp_path / "store", 3, ["a"])
-    with pytest.raises(InputError, match="inside of a `with` block"):
-        writer.add_edges(TWO, TWO)
-    with pytest.raises(InputError, match="inside of a `with` block"):
-        writer.add_nodes(ONE, TWO)
-
-
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot write .*store: Not a directory"):
