@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.data.published.download import (
@@ -65,20 +65,15 @@ def run(argv: Sequence[str]) -> int:
 
     Returns:
         The exit code: 0, or 1 if `verify` found something wrong.
-
-    Raises:
-        InputError: A name is unknown, a file is damaged, or a data set cannot be found.
     """
     # The options of `convert` need NumPy, so they are added only where they may be used.
-    arguments = _parser(with_convert="convert" in argv).parse_args(argv)
-    roots: list[str] = getattr(arguments, "root", [])
-    if arguments.action == "fetch":
-        return _fetch(arguments.names, roots, arguments.offline)
-    if arguments.action == "convert":
-        return _convert(arguments, roots)
-    if arguments.action == "verify":
-        return _verify(arguments.names, roots)
-    return _list(roots)
+    options = _parser(with_convert="convert" in argv).parse_args(argv)
+    roots: list[str] = getattr(options, "root", [])
+    if options.action == "fetch":
+        return _fetch(options.names, roots, options.offline)
+    if options.action == "convert":
+        return _convert(options, roots)
+    return _verify(options.names, roots) if options.action == "verify" else _list(roots)
 
 
 def _parser(with_convert: bool) -> Parser:
@@ -93,28 +88,19 @@ def _parser(with_convert: bool) -> Parser:
     epilog = _EPILOG.format(separator=os.pathsep, cache=cache_folder())
     parser = Parser("pamt datasets", description=_DESCRIPTION, epilog=epilog, parents=[root])
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    actions.add_parser("list", parents=[root], help="show the table (the default)")
-    fetch = actions.add_parser(
-        "fetch", parents=[root], help="find data sets, downloading them if needed"
-    )
+
+    def action(name: str, help_text: str, **options: Any) -> Parser:
+        return actions.add_parser(name, parents=[root], help=help_text, **options)
+
+    action("list", "show the table (the default)")
+    fetch = action("fetch", "find data sets, downloading them if needed")
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a data set, or its alias")
     fetch.add_argument("--offline", action="store_true", help="do not use the network")
-    verify = actions.add_parser(
-        "verify", parents=[root], help="hash, read and count what is present"
-    )
-    verify.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="only these, or the folder of a graph store; they must be present",
-    )
-    convert = actions.add_parser(
-        "convert",
-        parents=[root],
-        help="write a graph as a store that is mapped, not read",
-        description=_CONVERT_DESCRIPTION,
-        epilog=_CONVERT_EPILOG,
-    )
+    verify = action("verify", "hash, read and count what is present")
+    what = "only these, or the folder of a graph store; they must be present"
+    verify.add_argument("names", nargs="*", metavar="NAME", help=what)
+    texts = {"description": _CONVERT_DESCRIPTION, "epilog": _CONVERT_EPILOG}
+    convert = action("convert", "write a graph as a store that is mapped, not read", **texts)
     if with_convert:
         _add_convert_options(convert)
     return parser
@@ -128,11 +114,8 @@ def _add_convert_options(parser: Parser) -> None:
         "source", metavar="SOURCE", help="a data set by name, or an .npz file or folder of your own"
     )
     add("folder", metavar="FOLDER", help="the store; it must not exist")
-    add(
-        "--scale_features",
-        choices=("l1", "standard", "none"),
-        help="as in `pamt fit`; default l1 for sparse attributes, standard for dense ones",
-    )
+    scaling = "as in `pamt fit`; default l1 for sparse attributes, standard for dense ones"
+    add("--scale_features", choices=("l1", "standard", "none"), help=scaling)
     add("--offline", action="store_true", help="do not use the network")
     group = parser.add_argument_group("if SOURCE is `synthetic`")
     for field in fields(SyntheticOptions):

@@ -31,7 +31,7 @@ def test_csv_files_and_an_archive_hold_the_same_graph_each_with_its_hashes(tmp_p
     hashes = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()
     }
-    assert table.hashes | archive.hashes == hashes
+    assert {**table.hashes, **archive.hashes} == hashes
     assert [*archive.hashes] == ["graph.npz"]
 
 

@@ -84,7 +84,7 @@ def test_many_chunks_give_the_same_graph_as_one(
     assert message(tmp_path, bad).startswith("DIR/nodes.csv, line 8: column `f` holds 'oops'")
 
 
-NODE_DEFECTS = {
+NODE_DEFECTS: dict[str, tuple[str | bytes, int, str]] = {
     "an empty file": ("", 1, "empty"),
     "a missing id column": ("name,f\na,1\n", 1, "no column `id` (it has: name, f)"),
     "no rows": ("id,f\n", 2, "no row"),
@@ -105,7 +105,7 @@ NODE_DEFECTS = {
     "an open quote": ('id,f\na,1\n"b,2\nc,3\n', 3, "cannot be split into cells"),
     "not UTF-8": (NODES.encode() + b"caf\xe9,1\n", 6, "not UTF-8"),
 }
-EDGE_DEFECTS = {
+EDGE_DEFECTS: dict[str, tuple[str | bytes, int, str]] = {
     "an empty file": ("", 1, "empty"),
     "a missing column": ("source,to\na,b\n", 1, "no column `target` (it has: source, to)"),
     "a weight": ("source,target,weight\na,b,2\n", 1, "there is also `weight`"),
