@@ -77,7 +77,11 @@ def test_labels_of_every_kind_become_class_numbers(
 
 @pytest.mark.parametrize("key", ["node_ids", "node_names"])
 def test_ids_and_split_are_kept_and_other_keys_not_read(tmp_path: Path, key: str) -> None:
-    split: dict[str, Any] = {"train_index": [2], "val_index": np.int8([0]), "test_index": [1]}
+    split: dict[str, Any] = {
+        "train_index": [2],
+        "val_index": np.array([0], "i1"),
+        "test_index": [1],
+    }
     ids = {key: np.array(["n1\n", "n 2", "3"])}
     raw = read(tmp_path, plain(**ids, **split, metadata=np.array({"a": 1}, dtype=object)))
     assert raw.node_ids.tolist() == ["n1", "n 2", "3"]
