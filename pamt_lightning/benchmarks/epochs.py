@@ -23,15 +23,7 @@ from pamt_lightning.training.stopping import BestStopping
 
 
 class Case:
-    """PAMT on one data set.
-
-    Attributes:
-        config: The run that is measured, with all its defaults.
-        data: Its graph with the split.
-        name: Name of the data set.
-        options: Arguments of PAMT.
-        sizes: The options that the times depend on most, for the reader.
-    """
+    """PAMT on one data set: the run that is measured with all its defaults, and its data."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config.complete()

@@ -1,20 +1,6 @@
-"""A graph from one ``.npz`` file, as written by ``numpy.savez_compressed``.
+"""A graph from one ``.npz`` file; docs/own_graphs.md lists its keys.
 
-===================  ===============================================================================
-key                  value
-===================  ===============================================================================
-``edges``            ``[m, 2]`` integers, the positions (from 0) of the two ends of each edge; or
-``adj_data``, ...    CSR ``[n, n]``: ``adj_data, adj_indices, adj_indptr, adj_shape``
-``features``         ``[n, d]`` numbers; or
-``attr_data``, ...   CSR ``[n, d]``: ``attr_data, attr_indices, attr_indptr, attr_shape``
-``labels``           optional, ``[n]`` integers, -1 if unknown, or texts, '' if unknown
-``class_names``      optional, ``[c]`` texts; integer ``labels`` are then positions in it
-``node_ids``         optional (or ``node_names``), ``[n]`` distinct integers or texts; else 0, 1, ..
-``train_index``      optional, positions of nodes; likewise ``val_index`` and ``test_index``
-===================  ===============================================================================
-
-CSR matrices may also be stored as ``adj_matrix.data``, ..., ``attr_matrix.data``, .... Weights and
-directions of edges are ignored. Other keys are not read. Nothing is ever unpickled.
+Weights and directions of edges are ignored. Other keys are not read. Nothing is ever unpickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A user's own graph: an ``.npz`` file, a folder with two CSV files, or a graph store.
 
 No node is dropped and the order is kept, so that predictions come back for every node of the file.
-The layouts are described in `archive`, `tables` and `store.format`.
+docs/own_graphs.md and docs/large_graphs.md describe the layouts.
 """
 
 from __future__ import annotations

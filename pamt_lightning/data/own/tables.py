@@ -1,17 +1,7 @@
-"""A graph from a folder with ``edges.csv`` and ``nodes.csv``.
+"""A graph from a folder with ``edges.csv`` and ``nodes.csv``; docs/own_graphs.md describes them.
 
-``nodes.csv`` has one row per node and these columns, in any order:
-
-* ``id``: any text, kept as written; no two nodes share one.
-* ``label`` (optional): the class, any text; an empty cell, and only that, means unknown.
-* every other column: a numeric feature.
-
-``edges.csv`` has one row per edge and exactly the columns ``source`` and ``target``, which hold ids
-of ``nodes.csv``. Direction, repeated edges and self-loops do not matter. Other columns are refused,
-because edge weights would silently be ignored.
-
-Both files have a header, are UTF-8, and separate cells by comma, semicolon or tab. Classes are
-numbered in the order of their names: by number if all names are integers, else alphabetically.
+Ids are kept as written. An empty label, and only that, means unknown. Columns of ``edges.csv``
+other than ``source`` and ``target`` are refused: edge weights would silently be ignored.
 """
 
 from __future__ import annotations

@@ -1,23 +1,7 @@
 """The format of a graph store: a folder of plain ``.npy`` arrays that are mapped, not read.
 
-===========================  =======================================================================
-file                         content
-===========================  =======================================================================
-``graph.json``               the header: format, version, sizes, names, and of each array its type,
-                             shape and the SHA-256 of its bytes
-``adjacency_indptr.npy``     ``[n + 1]`` and ``[2m]``, CSR of the undirected graph: both directions
-``adjacency_indices.npy``    of each edge, rows sorted, no duplicates, no self-loops
-``labels.npy``               ``[n]`` int32, -1 where the class is unknown
-``features.npy``             ``[n, d]`` float32, scaled as the header says; or, if they are sparse,
-``features_indptr.npy``, …   CSR: ``features_indptr``, ``features_indices``, ``features_data``
-``features_mean.npy``, …     for ``standard`` scaling, with ``features_std``: mean and deviation of
-                             the columns before scaling, ``[d]`` float64
-``node_ids.npy``             optional, ``[n]`` integers or texts; else 0, 1, …
-``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
-===========================  =======================================================================
-
-Opening a store checks the header and the shapes, `GraphStore.raw` the positions of nodes,
-`GraphStore.verify` every byte.
+docs/large_graphs.md lists the arrays. Opening a store checks the header and the shapes,
+`GraphStore.raw` the positions of nodes, `GraphStore.verify` every byte.
 """
 
 from __future__ import annotations

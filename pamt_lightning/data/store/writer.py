@@ -39,16 +39,8 @@ _DRAWN_NODES, _DRAWN_EDGES = 1 << 18, 1 << 22  # that `write_synthetic` draws at
 class GraphStoreWriter:
     """Writes a graph store, which appears complete when the ``with`` block ends without an error.
 
-    Example::
-
-        with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
-            for features, labels in blocks_of_nodes:  # in the order of the nodes
-                writer.add_nodes(features, labels)
-            for sources, targets in blocks_of_edges:  # in any order
-                writer.add_edges(sources, targets)
-
-    Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
-    dense or all sparse, like the first block, and are stored scaled.
+    docs/large_graphs.md has an example. Edges are undirected and unweighted; duplicates and
+    self-loops are dropped. Attributes are all dense or all sparse, and are stored scaled.
 
     Args:
         folder: The store; it must not exist.
