@@ -47,7 +47,7 @@ LIGHT = (
     *("errors", "version", "files", "plots", "methods.registry"),
     *("data.published.registry", "data.splits", "training.layers", "training.config"),
     *("cli.main", "cli.arguments", "cli.choices", "cli.methods", "cli.fit", "cli.evaluate"),
-    *("cli.datasets", "cli.study", "cli.tune"),
+    *("cli.datasets", "cli.speed", "cli.study", "cli.tune"),
 )
 # These only plan and show results: they never import torch, not even in a function.
 WITHOUT_TORCH = (

@@ -1,20 +1,19 @@
-"""Epochs of PAMT: in a plain loop, under the Trainer, and in a whole training."""
+"""Epochs of PAMT: in a plain loop, under the Trainer, in a whole training, and beside APPNP."""
 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.callbacks import Timer
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from pamt_lightning.benchmarks.appnp import AppnpLoop
-from pamt_lightning.benchmarks.timing import Row, compare
+from pamt_lightning.benchmarks.timing import Row, compare, seconds_of
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.methods.metrics import accuracy
 from pamt_lightning.methods.pamt import PAMTModule
@@ -23,36 +22,16 @@ from pamt_lightning.training.run import run
 from pamt_lightning.training.stopping import BestStopping
 
 
-@dataclass(frozen=True)
 class Case:
-    """PAMT on one data set.
+    """PAMT on one data set: the run that is measured with all its defaults, and its data."""
 
-    Attributes:
-        config: The run that is measured.
-        data: Its graph with the split.
-    """
-
-    config: RunConfig
-    data: GraphDataModule
-
-    @classmethod
-    def load(cls, config: RunConfig) -> Case:
-        """Read the data of a run and fill in its defaults."""
-        config = config.complete()
-        data = GraphDataModule(**config.data)
-        data.setup("fit")
-        return cls(config, data)
-
-    @property
-    def name(self) -> str:
-        """Name of the data set."""
-        return self.data.dataset_name
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Arguments of PAMT."""
-        options: Mapping[str, Any] = self.config.model["init_args"]
-        return options
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config.complete()
+        self.data = GraphDataModule(**self.config.data)
+        self.data.setup("fit")
+        self.name = self.data.dataset_name
+        self.options: dict[str, Any] = self.config.model["init_args"]
+        self.sizes = f"hidden {self.options['hidden_dim']}, dropout {self.options['dropout']}"
 
     def new_model(self) -> PAMTModule:
         """An untrained PAMT without pretraining, the same in every call."""
@@ -60,17 +39,9 @@ class Case:
         options = {**self.options, "pretrain_epochs": 0}
         return PAMTModule(self.data.num_features, self.data.num_classes, **options)
 
-    def appnp(self) -> AppnpLoop:
-        """The APPNP to compare with."""
-        return AppnpLoop(self.data.graph, self.options["hidden_dim"], self.options["dropout"])
-
-    def sizes(self) -> str:
-        """The options that the times depend on most."""
-        return f"hidden {self.options['hidden_dim']}, dropout {self.options['dropout']}"
-
 
 class PlainLoop:
-    """The loop without Lightning: refresh, step, validation and stopping.
+    """PAMT without Lightning: refresh, step, validation and stopping.
 
     Args:
         case: The run.
@@ -84,32 +55,24 @@ class PlainLoop:
         self.model.refresh(self.batch, epoch=0)
         self.optimizer = self.model.configure_optimizers()
         self.stopping = BestStopping() if stopping else None
-        self.epoch = 0
+        self.epochs = 0
 
-    def run(self, epochs: int) -> float:
-        """Train for some epochs; returns the seconds per epoch."""
-        start = time.perf_counter()
-        for _ in range(epochs):
-            self.train_epoch()
-            self.validate()
-        return (time.perf_counter() - start) / epochs
-
-    def train_epoch(self) -> None:
-        """One epoch of training."""
-        model, self.epoch = self.model, self.epoch + 1
-        if model.refresh_interval and self.epoch % model.refresh_interval == 0:
-            model.refresh(self.batch, self.epoch)
+    def epoch(self) -> None:
+        """One epoch of training, and a validation."""
+        model, self.epochs = self.model, self.epochs + 1
+        if model.refresh_interval and self.epochs % model.refresh_interval == 0:
+            model.refresh(self.batch, self.epochs)
         model.train()
         for batch in self.loader:
             self.optimizer.zero_grad()
             model.training_loss(batch).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
+        model.eval()
+        self._validate()
 
     @torch.no_grad()
-    def validate(self) -> None:
-        """Accuracy and loss on the validation nodes."""
+    def _validate(self) -> None:
         model, graph = self.model, self.batch.graph
-        model.eval()
         prediction = model.predict_nodes(self.batch)
         acc = float(accuracy(prediction.probs, graph.y, graph.val_index))
         loss = float(model.validation_loss(self.batch, prediction))
@@ -117,65 +80,90 @@ class PlainLoop:
             self.stopping.best_state = {k: v.clone() for k, v in model.state_dict().items()}
 
 
-class EpochClock(Callback):
-    """Measures all epochs of a training, without set-up and the checkpoints at the end."""
+class AppnpLoop:
+    """APPNP of PyTorch Geometric on dense attributes, with K = 10 and α = 0.1 as in PAMT."""
 
-    def __init__(self) -> None:
-        self.start = self.seconds = 0.0
+    def __init__(self, case: Case) -> None:
+        from torch_geometric.nn import APPNP
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start when everything is set up."""
-        self.start = time.perf_counter()
+        self.graph, hidden = case.data.graph, case.options["hidden_dim"]
+        self.x = self.graph.x.to_dense()
+        self.edge_index = self.graph.adjacency.to_sparse().indices()
+        torch.manual_seed(0)
+        self.net = nn.Sequential(
+            nn.Dropout(case.options["dropout"]),
+            nn.Linear(self.graph.num_features, hidden),
+            nn.ReLU(),
+            nn.Dropout(case.options["dropout"]),
+            nn.Linear(hidden, self.graph.num_classes),
+        )
+        self.propagate = APPNP(K=10, alpha=0.1)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.01, weight_decay=5e-4)
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop after the last epoch."""
-        self.seconds = time.perf_counter() - self.start
+    def epoch(self) -> None:
+        """One epoch of training, and a validation."""
+        graph = self.graph
+        self.net.train()
+        self.optimizer.zero_grad()
+        cross_entropy(*self._outputs(graph.train_index)).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.net.eval()
+        with torch.no_grad():
+            out, y = self._outputs(graph.val_index)
+            float((out.argmax(1) == y).float().mean())
+            float(cross_entropy(out, y))
+
+    def _outputs(self, index: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.propagate(self.net(self.x), self.edge_index)[index], self.graph.y[index]
 
 
 def trainer_seconds(config: RunConfig, epochs: int) -> float:
     """Seconds per epoch of a run with logger, progress bar and stopping, as in `pamt fit`."""
-    clock = {"class_path": f"{__name__}.{EpochClock.__name__}"}
     options = {
         "model.pretrain_epochs": 0,
         "stopping.patience": epochs + 1,
         "trainer.max_epochs": epochs,
         "trainer.accelerator": "cpu",
-        "trainer.callbacks": [clock],
+        # Measures all epochs, without set-up and the checkpoints at the end.
+        "trainer.callbacks": [{"class_path": "pytorch_lightning.callbacks.Timer"}],
     }
     with tempfile.TemporaryDirectory() as folder:
         config = replace(config.with_options(options), test=False)
         trainer = run(config, folder=Path(folder, "run")).trainer
-    (found,) = (each for each in trainer.callbacks if isinstance(each, EpochClock))  # type: ignore[attr-defined]
-    return found.seconds / epochs
+    (timer,) = (each for each in trainer.callbacks if isinstance(each, Timer))  # type: ignore[attr-defined]
+    return timer.time_elapsed() / epochs
 
 
 def appnp_row(case: Case, rounds: int) -> Row:
     """Epochs of PAMT and of APPNP; neither keeps its best state."""
-    ours, theirs = PlainLoop(case, stopping=False), case.appnp()
-    ours.run(3)
-    theirs.run(1)
-    sides = {"PAMT": lambda: ours.run(10), "APPNP of PyG": lambda: theirs.run(2)}
-    return compare(case.name, sides, rounds, case.sizes())
+    ours, theirs = PlainLoop(case, stopping=False), AppnpLoop(case)
+    seconds_of(ours.epoch, 3)  # the first ones are slower
+    theirs.epoch()
+    sides = {
+        "PAMT": partial(seconds_of, ours.epoch, 10),
+        "APPNP of PyG": partial(seconds_of, theirs.epoch, 2),
+    }
+    return compare(case.name, sides, rounds, case.sizes)
 
 
 def trainer_row(case: Case, epochs: int, rounds: int) -> Row:
     """The same epochs in a plain loop and under the Trainer."""
     sides = {
-        "plain loop": lambda: PlainLoop(case).run(epochs),
+        "plain loop": lambda: seconds_of(PlainLoop(case).epoch, epochs),
         "Trainer": lambda: trainer_seconds(case.config, epochs),
     }
-    return compare(case.name, sides, rounds, case.sizes(), {"epochs": epochs})
+    return compare(case.name, sides, rounds, case.sizes)
 
 
 def fit_row(case: Case) -> Row:
     """A training until it stops, with pretraining, and as many epochs of APPNP."""
     config = replace(case.config.with_options({"trainer.accelerator": "cpu"}), test=False)
     record = run(config, quiet=True).record
-    appnp = case.appnp()
-    appnp.run(1)
+    appnp = AppnpLoop(case)
+    appnp.epoch()
     sides = {
         "PAMT": lambda: float(record["seconds"]),
-        "as many epochs of APPNP": lambda: record["epochs"] * appnp.run(5),
+        "as many epochs of APPNP": lambda: record["epochs"] * seconds_of(appnp.epoch, 5),
     }
     note = f"{record['epochs']} epochs, hidden {case.options['hidden_dim']}, once"
     return compare(case.name, sides, 1, note)

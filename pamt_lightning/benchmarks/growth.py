@@ -6,13 +6,12 @@ import math
 import multiprocessing
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from pamt_lightning.benchmarks.epochs import Case, PlainLoop
@@ -23,7 +22,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.results import peak_memory_mb
 
-DEGREE, FEATURES, CLASSES, HIDDEN, BATCH = 20, 128, 16, 64, 100_000
+_DEGREE, _FEATURES, _CLASSES, _HIDDEN, _BATCH = 20, 128, 16, 64, 100_000
 
 
 @dataclass(frozen=True)
@@ -43,53 +42,38 @@ class Size:
     memory: float
 
 
-def growth(edges: Sequence[int], rounds: int) -> Iterator[Size]:
-    """Measure on synthetic graphs of these sizes (20 neighbours, 128 attributes, 16 classes)."""
-    for count in edges:
-        options = SyntheticOptions(
-            num_nodes=2 * count // DEGREE,
-            num_classes=CLASSES,
-            num_features=FEATURES,
-            average_degree=DEGREE,
-        )
-        with tempfile.TemporaryDirectory() as folder:
+def growth(max_edges: int, rounds: int) -> Iterator[Size]:
+    """Measure on synthetic graphs of 10^4, 10^5, … edges (128 attributes, 16 classes)."""
+    for count in (10**power for power in range(4, len(str(max_edges)))):
+        options = SyntheticOptions(2 * count // _DEGREE, _CLASSES, _FEATURES, _DEGREE)
+        # A new process: the peak of this one may be that of an earlier measurement.
+        spawn = multiprocessing.get_context("spawn")
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ProcessPoolExecutor(1, mp_context=spawn) as pool,
+        ):
             store = Path(folder, "graph")
             write_synthetic(store, options)
-            # A new process: the peak of this one may be that of an earlier measurement.
-            spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-                measured = pool.submit(measure, str(store), rounds, torch.get_num_threads())
-                try:
-                    yield measured.result()
-                except BrokenProcessPool:
-                    raise InputError(
-                        f"the measurement on {count:,} edges was killed, probably because memory "
-                        "is short: lower --max_edges."
-                    ) from None
+            try:
+                yield pool.submit(_measure, store, rounds, torch.get_num_threads()).result()
+            except BrokenProcessPool:
+                raise InputError(
+                    f"the measurement on {count:,} edges was killed, probably because memory is "
+                    "short: lower --max_edges."
+                ) from None
 
 
-def measure(store: str, rounds: int, threads: int) -> Size:
-    """Measure on the graph of a store; for a process of its own."""
+def _measure(store: Path, rounds: int, threads: int) -> Size:
     torch.set_num_threads(threads)
     before = peak_memory_mb() or math.nan
-    options = {"hidden_dim": HIDDEN, "dropout": 0.2, "refresh_interval": 0}
-    data = {"path": store, "batch_size": BATCH}
-    loop = PlainLoop(Case.load(RunConfig.create(data=data, model=options)))
-    loop.run(1)
+    options = {"hidden_dim": _HIDDEN, "dropout": 0.2, "refresh_interval": 0}
+    data = {"path": str(store), "batch_size": _BATCH}
+    loop = PlainLoop(Case(RunConfig.create(data=data, model=options)))
+    loop.epoch()
     epochs, refreshes = [], []
     for _ in range(rounds):
-        epochs.append(loop.run(1))
+        epochs.append(seconds_of(loop.epoch))
         refreshes.append(seconds_of(lambda: loop.model.refresh(loop.batch, epoch=1)))
     used = 1e6 * ((peak_memory_mb() or math.nan) - before)
-    return Size(
-        loop.batch.graph.num_edges,
-        statistics.median(epochs),
-        statistics.median(refreshes),
-        max(used, 1.0),
-    )
-
-
-def exponent(edges: Sequence[float], values: Sequence[float]) -> float:
-    """The b of values ≈ a · edges^b, by least squares on logarithms."""
-    slope, _ = np.polyfit(np.log(edges), np.log(values), 1)
-    return float(slope)
+    times = statistics.median(epochs), statistics.median(refreshes)
+    return Size(loop.batch.graph.num_edges, *times, max(used, 1.0))

@@ -17,6 +17,7 @@ from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.sharding import RowShare
 
 _BAND = 2000  # largest distance between the numbers of two nearby neighbours
+_DEGREE, _COLUMNS = 20, 16  # of the graphs of `propagation_rows`
 
 
 @torch.no_grad()
@@ -59,41 +60,39 @@ def first_layer_row(case: Case, rounds: int) -> Row:
     result = 4.0 * x.shape[0] * hidden_dim
     num_bytes = _bytes(x.crow_indices(), x.col_indices(), x.values(), weight) + result
     sides = sides_with_copy(lambda: features.linear(weight), num_bytes)
-    counts = {"entries": len(x.values()), "bytes": num_bytes}
-    return compare(case.name, sides, rounds, f"hidden {hidden_dim}", counts)
+    return compare(case.name, sides, rounds, f"hidden {hidden_dim}")
 
 
-def propagation_rows(num_nodes: int, degree: int, columns: int, rounds: int) -> Iterator[Row]:
+def propagation_rows(num_edges: int, rounds: int) -> Iterator[Row]:
     """One step of propagation on a graph with random neighbours, then with nearby ones.
 
     The bytes are the column and value of each stored entry and the row of Y that it points to, and
     the pointer, result and start of each row. If Y were in a cache, its rows would be read once
     instead of once per entry; the note gives the ratio to that bound.
     """
-    y = torch.rand(num_nodes, columns)
-    entries = num_nodes * degree
+    num_nodes = 2 * num_edges // _DEGREE
+    y = torch.rand(num_nodes, _COLUMNS)
+    entries = num_nodes * _DEGREE
     fixed = 8.0 * entries + 4.0 * num_nodes + 2 * _bytes(y)
-    num_bytes = fixed + 4.0 * columns * entries
-    counts = {"nodes": num_nodes, "entries": entries, "columns": columns, "bytes": num_bytes}
+    num_bytes = fixed + 4.0 * _COLUMNS * entries
     for kind in ("random", "near"):
-        adj = regular_graph(num_nodes, degree, nearby=kind == "near")
+        adj = _regular_graph(num_nodes, nearby=kind == "near")
         step = partial(propagate, adj, y, num_steps=1, alpha=0.1)
-        sides = sides_with_copy(step, num_bytes)
-        row = compare(f"{kind} neighbours", sides, rounds, counts=counts)
+        row = compare(f"{kind} neighbours", sides_with_copy(step, num_bytes), rounds)
         cached = row.ratio * num_bytes / (fixed + _bytes(y))
-        yield replace(row, note=f"{columns} columns; {cached:.1f} × if each row of Y moved once")
+        yield replace(row, note=f"{_COLUMNS} columns; {cached:.1f} × if each row of Y moved once")
 
 
-def regular_graph(num_nodes: int, degree: int, *, nearby: bool) -> SparseOperator:
+def _regular_graph(num_nodes: int, *, nearby: bool) -> SparseOperator:
     """A graph in which all nodes have equally many neighbours, at random or with near numbers."""
     generator = torch.Generator().manual_seed(0)
-    columns = torch.randint(num_nodes, (num_nodes, degree), generator=generator)
+    columns = torch.randint(num_nodes, (num_nodes, _DEGREE), generator=generator)
     if nearby:
         nodes = torch.arange(num_nodes).unsqueeze(1)
         columns = (nodes + columns % _BAND - _BAND // 2) % num_nodes
     col = columns.sort(dim=1).values.to(torch.int32).flatten()
-    crow = torch.arange(num_nodes + 1, dtype=torch.int32) * degree
-    return SparseOperator(crow, col, torch.full((len(col),), 1.0 / degree), RowShare.of(num_nodes))
+    crow = torch.arange(num_nodes + 1, dtype=torch.int32) * _DEGREE
+    return SparseOperator(crow, col, torch.full((len(col),), 1 / _DEGREE), RowShare.of(num_nodes))
 
 
 def _bytes(*tensors: Tensor) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-from pamt_lightning.benchmarks.appnp import pyg_available
 from pamt_lightning.benchmarks.epochs import Case, appnp_row, fit_row, trainer_row
 from pamt_lightning.benchmarks.growth import Size, growth
 from pamt_lightning.benchmarks.kernels import first_layer_row, propagation_rows, refresh_row
@@ -20,8 +21,6 @@ from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.estimate import available_memory
 from pamt_lightning.training.results import environment
 
-_FIRST_POWER = 4  # `growth` starts at 10^4 edges
-_DEGREE, _COLUMNS = 20, 16  # of the graphs of `propagation`
 _NOISY = 3.0  # ratio of the largest to the smallest ratio of a comparison
 
 
@@ -42,6 +41,11 @@ class Plan:
         """The run that is measured on a data set: PAMT with its shipped values."""
         sizes = {"hidden_dim": self.hidden_dim}
         return RunConfig.create(dataset=dataset, data={"root": self.root}, model=sizes)
+
+
+def pyg_available() -> bool:
+    """Whether PyTorch Geometric is installed (the extra `benchmark`)."""
+    return find_spec("torch_geometric") is not None
 
 
 def measure(plan: Plan, note: Callable[[str], None]) -> Report:
@@ -74,38 +78,31 @@ def measure(plan: Plan, note: Callable[[str], None]) -> Report:
 def _results(
     plan: Plan, parts: Sequence[str], note: Callable[[str], None]
 ) -> Iterator[tuple[str, Row | Size]]:
-    on_datasets = [part for part in parts if part not in ("propagation", "growth")]
-    for name in plan.datasets if on_datasets else ():
+    on_a_dataset: dict[str, Callable[[Case], Row]] = {
+        "epoch": partial(appnp_row, rounds=plan.rounds),
+        "trainer": partial(trainer_row, epochs=plan.epochs, rounds=plan.rounds),
+        "fit": fit_row,
+        "refresh": partial(refresh_row, rounds=min(3, plan.rounds)),
+        "layer": partial(first_layer_row, rounds=4 * plan.rounds),
+    }
+    chosen = [part for part in parts if part in on_a_dataset]
+    for name in plan.datasets if chosen else ():
         try:
-            case = Case.load(plan.config_of(name))
+            case = Case(plan.config_of(name))
         except InputError as error:
             note(f"{name} is left out: {error}")
             continue
-        for part in on_datasets:
+        for part in chosen:
             if reason := _obstacle(part, case):
                 note(f"{part}, {name} is left out: {reason}.")
             else:
-                yield part, _row(part, case, plan)
+                yield part, on_a_dataset[part](case)
     if "propagation" in parts:
-        num_nodes = 2 * plan.max_edges // _DEGREE
-        for row in propagation_rows(num_nodes, _DEGREE, _COLUMNS, plan.rounds):
+        for row in propagation_rows(plan.max_edges, plan.rounds):
             yield "propagation", row
     if "growth" in parts:
-        powers = range(_FIRST_POWER, len(str(plan.max_edges)))
-        for size in growth([10**power for power in powers], min(3, plan.rounds)):
+        for size in growth(plan.max_edges, min(3, plan.rounds)):
             yield "growth", size
-
-
-def _row(part: str, case: Case, plan: Plan) -> Row:
-    if part == "epoch":
-        return appnp_row(case, plan.rounds)
-    if part == "trainer":
-        return trainer_row(case, plan.epochs, plan.rounds)
-    if part == "fit":
-        return fit_row(case)
-    if part == "refresh":
-        return refresh_row(case, min(3, plan.rounds))
-    return first_layer_row(case, 4 * plan.rounds)
 
 
 def _obstacle(part: str, case: Case) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pamt_lightning.benchmarks.growth import Size, exponent
+import numpy as np
+
+from pamt_lightning.benchmarks.growth import Size
 from pamt_lightning.benchmarks.timing import Row
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import growth_image, plots_available
@@ -57,26 +59,23 @@ class Report:
             lines += ["", f"![Time and memory against the number of edges]({figure})"]
         return "\n".join(lines) + "\n"
 
-    def _growth_cells(self) -> list[list[str]]:
-        cells = []
+    def _growth_cells(self) -> Iterator[list[str]]:
         for size in self.sizes:
             times = map(shown_seconds, (size.epoch, size.refresh))
-            cells.append([f"{size.edges:,}", *times, f"{size.memory / 1e6:,.0f} MB"])
+            yield [f"{size.edges:,}", *times, f"{size.memory / 1e6:,.0f} MB"]
         names = {"all": "exponent", "last": "exponent of the last two"}
         for name, found in self.exponents().items():
-            cells.append([names[name], *(f"{found[column]:.2f}" for column in MEASURED)])
-        return cells
+            yield [names[name], *(f"{found[column]:.2f}" for column in MEASURED)]
 
     def exponents(self) -> dict[str, dict[str, float]]:
-        """Exponents of all sizes, and of the two largest, where constant costs matter least."""
-        parts = {"all": self.sizes, "last": self.sizes[-2:]} if len(self.sizes) > 1 else {}
-        return {
-            name: {
-                column: exponent([s.edges for s in part], [getattr(s, column) for s in part])
-                for column in MEASURED
-            }
-            for name, part in parts.items()
-        }
+        """The b of values ≈ a · edges^b, for all sizes and for the two largest."""
+        found: dict[str, dict[str, float]] = {}
+        for name, part in {"all": self.sizes, "last": self.sizes[-2:]}.items():
+            if len(part) > 1:
+                edges = np.log([size.edges for size in part])
+                values = {each: np.log([getattr(size, each) for size in part]) for each in MEASURED}
+                found[name] = {k: float(np.polyfit(edges, v, 1)[0]) for k, v in values.items()}
+        return found
 
     def write(self, folder: Path) -> None:
         """Write benchmark.md, benchmark.json and, with matplotlib, growth.svg."""
@@ -112,5 +111,5 @@ def _cells(row: Row) -> list[str]:
     return [row.what, *map(shown_seconds, row.seconds.values()), shown_ratio(row), row.note]
 
 
-def _table(header: list[str], rows: Any) -> list[str]:
+def _table(header: list[str], rows: Iterable[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]

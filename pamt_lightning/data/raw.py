@@ -34,12 +34,11 @@ class RawGraph:
         adjacency: ``[n, n]``, undirected, unweighted, without self-loops (see `simple_graph`).
         features: ``[n, d]`` float32, sparse CSR or dense.
         labels: ``[n]`` class numbers, -1 where the class is unknown.
-        node_ids: ``[n]`` the ids the file uses, of any NumPy integer or string type.
+        node_ids: ``[n]`` the ids the file uses, integers or texts.
         class_names: Name of class 0, 1, ...
         hashes: SHA-256 of each file that was read, by file name.
         feature_names: Names of the feature columns, if the file has any.
-        given_splits: Index arrays by part name (``train``, ``val``, ``test``) if the file has a
-            split of its own.
+        given_splits: Positions by part (``train``, ``val``, ``test``), if the file has a split.
         scaled: How the features have been scaled already; None if they are as measured.
         mapped: Whether the arrays are mapped from disk, written and checked by this program.
     """
@@ -137,10 +136,10 @@ def check_positions(
             dimensions; the message starts with ``where``.
     """
     if positions.ndim != ndim or positions.dtype.kind not in "iu":
+        got = f"{positions.dtype} of shape {positions.shape}"
         raise InputError(
-            f"{where} must be an array of integers with {ndim} dimension(s), got "
-            f"{positions.dtype} of shape {positions.shape}. Store numpy.flatnonzero(mask) for a "
-            "mask."
+            f"{where} must be an array of integers with {ndim} dimension(s), got {got}. Store "
+            "numpy.flatnonzero(mask) for a mask."
         )
     outside = positions[(positions < 0) | (positions >= num_nodes)]
     if outside.size:
@@ -164,12 +163,8 @@ def check_distinct(ids: npt.NDArray[Any], where: str) -> None:
 
 def not_utf8(path: Path) -> InputError:
     """The error for a text file that is not UTF-8, with the first wrong line."""
-    data = path.read_bytes()
-    line = 1
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line += data.count(b"\n", 0, error.start)
+    text = path.read_bytes().decode(errors="surrogateescape")
+    line = 1 + re.split("[\udc80-\udcff]", text, maxsplit=1)[0].count("\n")
     return InputError(f"{path}, line {line}: this is not UTF-8 text. Save it with encoding UTF-8.")
 
 

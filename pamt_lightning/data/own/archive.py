@@ -1,20 +1,6 @@
-"""A graph from one ``.npz`` file, as written by ``numpy.savez_compressed``.
+"""A graph from one ``.npz`` file; docs/own_graphs.md lists its keys.
 
-===================  ===============================================================================
-key                  value
-===================  ===============================================================================
-``edges``            ``[m, 2]`` integers, the positions (from 0) of the two ends of each edge; or
-``adj_data``, ...    CSR ``[n, n]``: ``adj_data, adj_indices, adj_indptr, adj_shape``
-``features``         ``[n, d]`` numbers; or
-``attr_data``, ...   CSR ``[n, d]``: ``attr_data, attr_indices, attr_indptr, attr_shape``
-``labels``           optional, ``[n]`` integers, -1 if unknown, or texts, '' if unknown
-``class_names``      optional, ``[c]`` texts; integer ``labels`` are then positions in it
-``node_ids``         optional (or ``node_names``), ``[n]`` distinct integers or texts; else 0, 1, ..
-``train_index``      optional, positions of nodes; likewise ``val_index`` and ``test_index``
-===================  ===============================================================================
-
-CSR matrices may also be stored as ``adj_matrix.data``, ..., ``attr_matrix.data``, .... Weights and
-directions of edges are ignored. Other keys are not read. Nothing is ever unpickled.
+Weights and directions of edges are ignored. Other keys are not read. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -56,6 +42,7 @@ _KINDS = {
     "integers or texts": ("iuU", "astype(int) or .astype(str)"),
 }
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
+_UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 def read_npz(
@@ -76,7 +63,7 @@ def read_npz(
         num_nodes = int(features.shape[0])
         labels, class_names = _labels(archive, num_nodes)
         parts = {part: f"{part}_index" for part in ("train", "val", "test")}
-        has_split = any(key in archive.keys for key in parts.values())
+        has_split = not {*archive.keys}.isdisjoint(parts.values())
         return RawGraph(
             adjacency=_adjacency(archive, num_nodes),
             features=features,
@@ -102,14 +89,13 @@ class NpzArchive:
             file = np.load(path if data is None else io.BytesIO(data), allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("it is a single array, .npy")
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise InputError(
                 f"{path}: this is not a readable .npz file ({error}). Write it again with "
                 "numpy.savez_compressed(path, key=array, ...)."
             ) from None
-        self.path = path
+        self.path, self._file = path, file
         self.keys = tuple(key for key in file.files if key not in ignored)
-        self._file = file
 
     def close(self) -> None:
         """Close the file."""
@@ -119,18 +105,25 @@ class NpzArchive:
         """An error about one key."""
         return InputError(f"{self.path}: key `{key}` must be {expectation}, got {got}. {fix}")
 
+    def require(self, keys: Collection[str]) -> None:
+        """Raise an InputError if one of these keys is missing."""
+        for key in keys:
+            if key not in self.keys:
+                raise InputError(
+                    f"{self.path}: key `{key}` is missing (found: {', '.join(self.keys)}). Store "
+                    f"all of {', '.join(keys)}."
+                )
+
     def load(self, key: str) -> Array:
         """The array under a key, of any kind."""
         try:
             array: Array = self._file[key]
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             got, fix = f"a damaged array ({error})", "Copy or write the file again."
             if "allow_pickle" in str(error):
                 got = "Python objects, which only pickle could read"
-                fix = (
-                    "Store texts as numpy.array(list_of_str), and a sparse matrix by its parts "
-                    f"{', '.join(f'{key}_{part}' for part in _CSR_PARTS)}."
-                )
+                parts = ", ".join(f"{key}_{part}" for part in _CSR_PARTS)
+                fix = f"Store texts as numpy.array(list_of_str), a sparse matrix by its {parts}."
             raise self.error(key, "readable", got, fix) from None
         return array
 
@@ -140,12 +133,9 @@ class NpzArchive:
         kinds, conversion = _KINDS[holds]
         if array.ndim == ndim and array.dtype.kind in kinds:
             return array
-        raise self.error(
-            key,
-            f"an array of {holds} with {ndim} dimension(s)",
-            f"{array.dtype} of shape {array.shape}",
-            "Reshape it." if array.ndim != ndim else f"Convert it with .{conversion}.",
-        )
+        expectation = f"an array of {holds} with {ndim} dimension(s)"
+        fix = "Reshape it." if array.ndim != ndim else f"Convert it with .{conversion}."
+        raise self.error(key, expectation, f"{array.dtype} of shape {array.shape}", fix)
 
     def read_finite(self, key: str, ndim: int) -> Array:
         """The numbers under a key, none of them NaN or infinite."""
@@ -154,9 +144,8 @@ class NpzArchive:
         if len(bad):
             where = tuple(bad[0].tolist())
             got = f"{values[where]} at position {where}, and {len(bad)} such value(s) in all"
-            raise self.error(
-                key, "finite and at most 3.4e38 in size", got, "Replace them, for instance by 0."
-            )
+            fix = "Replace them, for instance by 0."
+            raise self.error(key, "finite and at most 3.4e38 in size", got, fix)
         return values
 
     def read_per_node(self, key: str, num_nodes: int) -> Array:
@@ -173,36 +162,24 @@ class NpzArchive:
 
     def read_split(self, keys: Mapping[str, str], num_nodes: int) -> dict[str, IntArray]:
         """The node positions of each part of a split, given the key of each part."""
-        for key in keys.values():
-            if key not in self.keys:
-                raise InputError(
-                    f"{self.path}: key `{key}` is missing (found: {', '.join(self.keys)}). Store "
-                    f"all three of {', '.join(keys.values())}; the test nodes may be none."
-                )
+        self.require(keys.values())
         return {part: self.read_positions(key, num_nodes) for part, key in keys.items()}
 
     def read_csr(self, prefix: str) -> sp.csr_array:
         """The CSR matrix whose four parts are stored under keys with this prefix."""
-        for part in _CSR_PARTS:
-            if prefix + part not in self.keys:
-                needed = ", ".join(prefix + name for name in _CSR_PARTS)
-                raise InputError(
-                    f"{self.path}: key `{prefix + part}` is missing. A CSR matrix needs {needed}."
-                )
-        data = self.read_finite(prefix + "data", 1)
-        indices, indptr, shape = (self.read(prefix + p, 1, "integers") for p in _CSR_PARTS[1:])
+        keys = [prefix + part for part in _CSR_PARTS]
+        self.require(keys)
+        data = self.read_finite(keys[0], 1)
+        indices, indptr, shape = (self.read(key, 1, "integers") for key in keys[1:])
         if len(shape) != 2:
-            raise self.error(prefix + "shape", "rows and columns", shape.tolist(), "Store both.")
+            raise self.error(keys[3], "rows and columns", shape.tolist(), "Store both.")
         try:
             matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
             matrix.check_format(full_check=True)
         except ValueError as error:
-            raise self.error(
-                prefix + "indptr",
-                f"(with {prefix}indices, {prefix}data, {prefix}shape) a valid CSR matrix",
-                f"a matrix where {error}",
-                "Take the parts from one scipy.sparse.csr_array.",
-            ) from None
+            expectation = f"(with {', '.join(keys)}) a valid CSR matrix"
+            fix = "Take the parts from one scipy.sparse.csr_array."
+            raise self.error(keys[2], expectation, f"a matrix where {error}", fix) from None
         return matrix
 
 
@@ -257,7 +234,7 @@ def _adjacency(archive: NpzArchive, num_nodes: int) -> sp.csr_array:
 def _labels(archive: NpzArchive, num_nodes: int) -> tuple[IntArray, tuple[str, ...]]:
     names = _class_names(archive)
     if "labels" not in archive.keys:
-        return np.full(num_nodes, -1, dtype=np.int64), names or ()
+        return np.full(num_nodes, -1), names or ()
     labels = archive.read_per_node("labels", num_nodes)
     if labels.dtype.kind != "U":
         last = labels.max(initial=-1) if names is None else len(names) - 1
@@ -273,9 +250,8 @@ def _labels(archive: NpzArchive, num_nodes: int) -> tuple[IntArray, tuple[str, .
     try:
         return number_labels(texts, names), names
     except KeyError as error:
-        raise archive.error(
-            "labels", "made of names in `class_names`", error, "Add the name there."
-        ) from None
+        expectation, fix = "made of names in `class_names`", "Add the name there."
+        raise archive.error("labels", expectation, error, fix) from None
 
 
 def _class_names(archive: NpzArchive) -> tuple[str, ...] | None:

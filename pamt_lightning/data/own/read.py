@@ -1,7 +1,7 @@
 """A user's own graph: an ``.npz`` file, a folder with two CSV files, or a graph store.
 
 No node is dropped and the order is kept, so that predictions come back for every node of the file.
-The layouts are described in `archive`, `tables` and `store.format`.
+docs/own_graphs.md and docs/large_graphs.md describe the layouts.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from pamt_lightning.errors import InputError
 def read_own_graph(path: str | Path) -> RawGraph:
     """Read a graph from an ``.npz`` file or a folder; the attributes of a store stay on disk.
 
-    Args:
-        path: The ``.npz`` file, the folder with CSV files, or the store.
-
     Returns:
         The graph, undirected, unweighted, without self-loops and duplicate edges, with the SHA-256
         of each file that was read.
@@ -32,7 +29,7 @@ def read_own_graph(path: str | Path) -> RawGraph:
     """
     path = Path(path)
     if is_store(path):
-        return GraphStore.open(path).raw()
+        return GraphStore(path).raw()
     if path.is_dir():
         files = [path / EDGES_FILE, path / NODES_FILE]
         missing = [file.name for file in files if not file.is_file()]

@@ -1,17 +1,7 @@
-"""A graph from a folder with ``edges.csv`` and ``nodes.csv``.
+"""A graph from a folder with ``edges.csv`` and ``nodes.csv``; docs/own_graphs.md describes them.
 
-``nodes.csv`` has one row per node and these columns, in any order:
-
-* ``id``: any text, kept as written; no two nodes share one.
-* ``label`` (optional): the class, any text; an empty cell, and only that, means unknown.
-* every other column: a numeric feature.
-
-``edges.csv`` has one row per edge and exactly the columns ``source`` and ``target``, which hold ids
-of ``nodes.csv``. Direction, repeated edges and self-loops do not matter. Other columns are refused,
-because edge weights would silently be ignored.
-
-Both files have a header, are UTF-8, and separate cells by comma, semicolon or tab. Classes are
-numbered in the order of their names: by number if all names are integers, else alphabetically.
+Ids are kept as written. An empty label, and only that, means unknown. Columns of ``edges.csv``
+other than ``source`` and ``target`` are refused: edge weights would silently be ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +30,6 @@ from pamt_lightning.data.raw import (
 )
 from pamt_lightning.errors import InputError
 
-if TYPE_CHECKING:
-    from _csv import Reader
-
 EDGES_FILE = "edges.csv"
 NODES_FILE = "nodes.csv"
 
@@ -60,30 +47,28 @@ def read_csv_folder(folder: Path) -> RawGraph:
     table = CsvTable(folder / NODES_FILE, required=[_ID])
     id_column = table.columns.index(_ID)
     label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
-    feature_columns = [i for i in range(len(table.columns)) if i not in (id_column, label_column)]
-    if not feature_columns:
+    columns = [i for i in range(len(table.columns)) if i not in (id_column, label_column)]
+    if not columns:
         found = ", ".join(table.columns)
         raise table.error(1, f"there is no feature column beside {found}. Add a numeric column.")
-    ids: list[str] = []
+    position: dict[str, int] = {}
     labels: list[str] = []
     blocks: list[Features] = []
     for start, rows in table.chunks():
-        ids += [row[id_column] for row in rows]
-        labels += ["" if label_column is None else row[label_column].strip() for row in rows]
-        blocks.append(pack_features(_parse_features(table, start, rows, feature_columns)))
-    if not ids:
+        for number, row in enumerate(rows, start):
+            _add_id(table, position, row[id_column], number)
+            labels.append("" if label_column is None else row[label_column].strip())
+        blocks.append(pack_features(_parse_features(table, start, rows, columns)))
+    if not position:
         raise table.error(2, "there is no row below the header. Add one row per node.")
-    position = {node_id: i for i, node_id in enumerate(ids)}
-    if len(position) < len(ids) or not all(map(str.strip, position)):
-        raise _bad_id(table, id_column)
     class_names = sort_class_names(label for label in labels if label)
     return RawGraph(
         adjacency=_read_adjacency(folder / EDGES_FILE, position),
         features=_stack(blocks),
         labels=number_labels(labels, class_names),
-        node_ids=np.array(ids),
+        node_ids=np.array(list(position)),
         class_names=class_names,
-        feature_names=tuple(table.columns[column] for column in feature_columns),
+        feature_names=tuple(table.columns[column] for column in columns),
     )
 
 
@@ -106,27 +91,22 @@ class CsvTable:
                 first_line = file.readline()
         except UnicodeDecodeError:
             raise not_utf8(path) from None
-        headers = {}
+        headers = []
         for delimiter in _DELIMITERS:
-            names = next(csv.reader([first_line], delimiter=delimiter), [])
-            headers[delimiter] = [name.strip() for name in names]
-        if not any(headers[","]):
-            raise self.error(1, "the file is empty or does not start with a header.")
+            names = [*map(str.strip, next(csv.reader([first_line], delimiter=delimiter), []))]
+            headers.append((len({*required} & {*names}), len(names), names, delimiter))
         # The separator that finds most required names, then most columns.
-        self._delimiter = max(
-            _DELIMITERS, key=lambda d: (len({*required} & {*headers[d]}), len(headers[d]))
-        )
-        self.columns = headers[self._delimiter]
+        _, _, self.columns, self._delimiter = max(headers, key=lambda header: header[:2])
+        if not any(self.columns):
+            raise self.error(1, "the file is empty or does not start with a header.")
         found = ", ".join(self.columns)
         for name in required:
             if name not in self.columns:
                 raise self.error(1, f"the header has no column `{name}` (it has: {found}). Add it.")
         if "" in self.columns:
-            raise self.error(
-                1,
-                f"column {self.columns.index('') + 1} of the header has no name. Name it or remove "
-                "it (pandas writes such a column unless to_csv is called with index=False).",
-            )
+            number = self.columns.index("") + 1
+            fix = "Name it or remove it (in pandas: to_csv with index=False)."
+            raise self.error(1, f"column {number} of the header has no name. {fix}")
         if len({*self.columns}) < len(self.columns):
             twice = next(name for name in self.columns if self.columns.count(name) > 1)
             raise self.error(1, f"the header has the column `{twice}` twice. Keep one.")
@@ -137,8 +117,8 @@ class CsvTable:
         try:
             with self._open() as reader:
                 next(reader)
-                while read := list(islice(reader, max(1, _CELLS_PER_CHUNK // width))):
-                    rows = [row for row in read if row]
+                while chunk := list(islice(reader, max(1, _CELLS_PER_CHUNK // width))):
+                    rows = [row for row in chunk if row]
                     if {len(row) for row in rows} - {width}:
                         raise csv.Error
                     yield start, rows
@@ -155,22 +135,18 @@ class CsvTable:
             with self._open() as reader:
                 for row in reader:
                     if row and len(row) != width:
-                        raise self.error(
-                            line,
-                            f"the row has {len(row)} cells, but the header has {width} columns. "
-                            'Put a text that contains the separator in double quotes ("...").',
-                        )
+                        fix = 'Put a text that contains the separator in double quotes ("...").'
+                        problem = f"{len(row)} cells, but the header has {width} columns"
+                        raise self.error(line, f"the row has {problem}. {fix}")
                     if row and line > 1:
                         yield line, row
                     line = reader.line_num + 1
         except UnicodeDecodeError:
             raise not_utf8(self.path) from None
         except csv.Error as error:
-            raise self.error(
-                line,
-                f"the row cannot be split into cells ({error}). Look for a double quote that is "
-                'not closed; inside a quoted text write it twice ("").',
-            ) from None
+            fix = 'Close each double quote; inside a quoted text write it twice ("").'
+            problem = f"the row cannot be split into cells ({error})"
+            raise self.error(line, f"{problem}. {fix}") from None
 
     def line_of(self, row: int) -> int:
         """The line of a row; not ``row + 2`` if there are blank lines or quoted line breaks."""
@@ -181,10 +157,20 @@ class CsvTable:
         return InputError(f"{self.path}, line {line}: {message}")
 
     @contextmanager
-    def _open(self) -> Iterator[Reader]:
+    def _open(self) -> Iterator[Any]:
         with self.path.open(encoding="utf-8-sig", newline="") as file:
             # Strict: a quote that is never closed is an error and not a cell with half the file.
             yield csv.reader(file, delimiter=self._delimiter, strict=True)
+
+
+def _add_id(table: CsvTable, position: dict[str, int], node_id: str, row: int) -> None:
+    if not node_id.strip():
+        raise table.error(table.line_of(row), f"the `{_ID}` is empty. Give every node an id.")
+    if position.setdefault(node_id, row) != row:
+        first = table.line_of(position[node_id])
+        fix = "Each node has one row and an id of its own."
+        text = f"the `{_ID}` {node_id!r} is used on line {first} already. {fix}"
+        raise table.error(table.line_of(row), text)
 
 
 def _parse_features(
@@ -192,46 +178,27 @@ def _parse_features(
 ) -> npt.NDArray[np.float64]:
     """The features of some rows as finite numbers."""
     cells = [row[column] for row in rows for column in columns]
-    try:
-        values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        # Python reads "1_2" as 12; in a data file this is a text.
-        is_clean = "_" not in "".join(cells) and bool(fits_float32(values).all())
-    except ValueError:
-        is_clean = False
-    if not is_clean:
-        bad = next(i for i, cell in enumerate(cells) if not _is_feature(cell))
+    values = _finite_numbers(cells)
+    if values is None:
+        bad = next(i for i, cell in enumerate(cells) if _finite_numbers([cell]) is None)
         row, column = divmod(bad, len(columns))
-        name = table.columns[columns[column]]
         raise table.error(
             table.line_of(start + row),
-            f"column `{name}` holds {cells[bad]!r}, but each feature must be a finite number with "
-            "a decimal point, at most 3.4e38 in size. Replace it, for instance by 0; turn texts "
-            "into numbers, or remove the column.",
+            f"column `{table.columns[columns[column]]}` holds {cells[bad]!r}, but each feature "
+            "must be a finite number with a decimal point, at most 3.4e38 in size. Replace it, for "
+            "instance by 0; turn texts into numbers, or remove the column.",
         )
     return values.reshape(len(rows), len(columns))
 
 
-def _is_feature(cell: str) -> bool:
+def _finite_numbers(cells: Sequence[str]) -> npt.NDArray[np.float64] | None:
+    """The cells as numbers that fit float32; None if one of them is something else."""
     try:
-        return "_" not in cell and bool(fits_float32(np.array(float(cell))))
+        values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
     except ValueError:
-        return False
-
-
-def _bad_id(table: CsvTable, id_column: int) -> InputError:
-    """The error for the first id that is empty or used before."""
-    line_of: dict[str, int] = {}
-    for line, row in table.rows():
-        node_id = row[id_column]
-        if not node_id.strip():
-            break
-        if line_of.setdefault(node_id, line) != line:
-            return table.error(
-                line,
-                f"the `{_ID}` {node_id!r} is used on line {line_of[node_id]} already. Each node "
-                "has one row and an id of its own.",
-            )
-    return table.error(line, f"the `{_ID}` is empty. Give every node an id.")
+        return None
+    # Python reads "1_2" as 12; in a data file this is a text.
+    return values if "_" not in "".join(cells) and fits_float32(values).all() else None
 
 
 def _stack(blocks: Sequence[Features]) -> Features:
@@ -247,43 +214,28 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
     table = CsvTable(path, required=["source", "target"])
     extra = [name for name in table.columns if name not in ("source", "target")]
     if extra:
-        raise table.error(
-            1,
-            "only the columns `source` and `target` are allowed, but there is also "
-            f"`{extra[0]}`. The graph is unweighted: leave out edges that should not count.",
-        )
+        fix = "The graph is unweighted: leave out edges that should not count."
+        raise table.error(1, f"there is also `{extra[0]}` beside `source` and `target`. {fix}")
     blocks = [np.empty(0, dtype=np.int64)]
     try:
         for _, rows in table.chunks():
             # Which column is the source does not matter: the graph is undirected.
             ends = map(position.__getitem__, chain.from_iterable(rows))
             blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(rows)))
-    except KeyError:
-        raise _unknown_id(table, position) from None
+    except KeyError as error:
+        raise _unknown_id(table, error.args[0], position) from None
     edges = np.concatenate(blocks)
     adjacency = adjacency_of(edges[::2], edges[1::2], len(position))
     if adjacency.nnz == 0:
-        raise table.error(
-            2,
-            f"there are no edges between two different nodes in {len(edges) // 2} rows. Add one "
-            "row per edge.",
-        )
+        problem = f"there are no edges between two different nodes in {len(edges) // 2} rows"
+        raise table.error(2, f"{problem}. Add one row per edge.")
     return adjacency
 
 
-def _unknown_id(table: CsvTable, position: dict[str, int]) -> InputError:
-    unknown = [
-        (line, column, node_id)
-        for line, row in table.rows()
-        for column, node_id in zip(table.columns, row, strict=True)
-        if node_id not in position
-    ]
-    line, column, node_id = unknown[0]
+def _unknown_id(table: CsvTable, node_id: str, position: dict[str, int]) -> InputError:
+    line, row = next(each for each in table.rows() if node_id in each[1])
     fix = "Add the node there, or remove the edge."
     if node_id.strip() in position:
         fix = "Without the spaces around it the id is known: remove them."
-    return table.error(
-        line,
-        f"the {column} {node_id!r} is not an `{_ID}` in {NODES_FILE}. {fix} "
-        f"({len(unknown)} cell(s) of this file name no node.)",
-    )
+    column = table.columns[row.index(node_id)]
+    return table.error(line, f"the {column} {node_id!r} is not an `{_ID}` in {NODES_FILE}. {fix}")

@@ -25,7 +25,8 @@ class EdgeSorter:
 
     Args:
         folder: For temporary files; the caller removes it.
-        block: Entries in memory at once, as long as there are fewer than 256 times as many.
+        block: Entries in memory at once, on average: each file holds those of equally many nodes,
+            so one with hubs is larger. There are at most 256 files.
 
     Attributes:
         pairs: The file of edges; the caller closes it.

@@ -1,22 +1,6 @@
 """The format of a graph store: a folder of plain ``.npy`` arrays that are mapped, not read.
 
-===========================  =======================================================================
-file                         content
-===========================  =======================================================================
-``graph.json``               the header: format, version, sizes, names, and of each array its type,
-                             shape and the SHA-256 of its bytes
-``adjacency_indptr.npy``     ``[n + 1]`` and ``[2m]``, CSR of the undirected graph: both directions
-``adjacency_indices.npy``    of each edge, rows sorted, no duplicates, no self-loops
-``labels.npy``               ``[n]`` int32, -1 where the class is unknown
-``features.npy``             ``[n, d]`` float32, scaled as the header says; or, if they are sparse,
-``features_indptr.npy``, …   CSR: ``features_indptr``, ``features_indices``, ``features_data``
-``features_mean.npy``, …     for ``standard`` scaling, with ``features_std``: mean and deviation of
-                             the columns before scaling, ``[d]`` float64
-``node_ids.npy``             optional, ``[n]`` integers or texts; else 0, 1, …
-``train_index.npy``, …       optional, with ``val_index`` and ``test_index``: a split of its own
-===========================  =======================================================================
-
-`GraphStoreWriter` writes a store block by block. Opening one checks the header and the shapes,
+docs/large_graphs.md lists the arrays. Opening a store checks the header and the shapes,
 `GraphStore.raw` the positions of nodes, `GraphStore.verify` every byte.
 """
 
@@ -24,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +22,14 @@ from pamt_lightning.errors import InputError
 
 HEADER = "graph.json"
 FORMAT, VERSION = "pamt-graph", 1
-SPLIT_PARTS = ("train", "val", "test")
-_SPLIT = tuple(f"{part}_index" for part in SPLIT_PARTS)
+_SIZES = ("num_nodes", "num_edges", "num_features")
+_KINDS = {
+    **dict.fromkeys(_SIZES, int),
+    **{"class_names": list, "feature_names": list, "scaling": str, "arrays": dict},
+}
 _SPARSE = ("features_indptr", "features_indices", "features_data")
 _MOMENTS = ("features_mean", "features_std")
-_HASH_BYTES = 1 << 24  # hashed at once
+_SPLIT = ("train_index", "val_index", "test_index")
 
 Array = npt.NDArray[Any]
 
@@ -54,49 +39,26 @@ def is_store(path: Path) -> bool:
     return (path / HEADER).is_file()
 
 
-@dataclass(frozen=True)
 class GraphStore:
-    """An open graph store.
+    """An open graph store: its header is read, its arrays are mapped.
 
     Attributes:
-        folder: Where it is.
+        folder: Its folder.
         header: The content of ``graph.json``.
         arrays: The arrays by name, mapped copy-on-write: changes never reach the disk.
+
+    Raises:
+        InputError: The header cannot be read or is of another version, or an array is missing or
+            has another type or shape than the header requires.
     """
 
-    folder: Path
-    header: Mapping[str, Any]
-    arrays: Mapping[str, Array]
-
-    @classmethod
-    def open(cls, folder: str | Path) -> GraphStore:
-        """Open a store: read its header and map its arrays.
-
-        Raises:
-            InputError: The header cannot be read or is of another version, or an array is missing
-                or has another type or shape than the header requires.
-        """
-        folder = Path(folder)
-        header = _read_header(folder / HEADER)
-        arrays = {name: _mapped(folder, name, facts) for name, facts in header["arrays"].items()}
-        store = cls(folder, header, arrays)
-        store._check_arrays()
-        return store
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes n."""
-        return int(self.header["num_nodes"])
-
-    @property
-    def num_edges(self) -> int:
-        """Number of undirected edges m."""
-        return int(self.header["num_edges"])
-
-    @property
-    def num_features(self) -> int:
-        """Number of attributes d."""
-        return int(self.header["num_features"])
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.header = _read_header(self.folder / HEADER)
+        self.num_nodes, self.num_edges, self.num_features = (int(self.header[n]) for n in _SIZES)
+        facts: Mapping[str, Any] = self.header["arrays"]
+        self.arrays = {name: _mapped(self.folder, name, facts[name]) for name in facts}
+        self._check_arrays()
 
     @property
     def features(self) -> sp.csr_array | Array:
@@ -140,8 +102,10 @@ class GraphStore:
             scaled=Scaling(self.header["scaling"], *moments),
             mapped=True,
             given_splits={
-                part: check_positions(arrays[name], self.num_nodes, f"{self.folder / name}.npy")
-                for part, name in zip(SPLIT_PARTS, _SPLIT, strict=True)
+                name.removesuffix("_index"): check_positions(
+                    arrays[name], self.num_nodes, f"{self.folder / name}.npy"
+                )
+                for name in _SPLIT
                 if name in arrays
             },
         )
@@ -171,21 +135,17 @@ class GraphStore:
             raise self._error(f"has no array `{missing[0]}`")
         if extra := sorted({*_MOMENTS} & set(arrays) - required):
             raise self._error(f"must not have `{extra[0]}` unless it is scaled by 'standard'")
-        shapes: list[tuple[str, tuple[int, ...]]] = [
-            *[(name, (nodes,)) for name in ("labels", "node_ids")],
-            *[(name, (nodes + 1,)) for name in ("adjacency_indptr", "features_indptr")],
-            *[(name, (columns,)) for name in _MOMENTS],
-            ("features", (nodes, columns)),
-            ("adjacency_indices", (2 * self.num_edges,)),
-        ]
-        self._check_shapes(shapes)
-        shapes = [("adjacency_indices", (int(arrays["adjacency_indptr"][-1]),))]
+        self._check_shapes((nodes,), "labels", "node_ids")
+        self._check_shapes((nodes + 1,), "adjacency_indptr", "features_indptr")
+        self._check_shapes((columns,), *_MOMENTS)
+        self._check_shapes((nodes, columns), "features")
+        self._check_shapes((2 * self.num_edges,), "adjacency_indices")
+        self._check_shapes((int(arrays["adjacency_indptr"][-1]),), "adjacency_indices")
         if "features" not in arrays:
-            shapes += [(name, (int(arrays["features_indptr"][-1]),)) for name in _SPARSE[1:]]
-        self._check_shapes(shapes)
+            self._check_shapes((int(arrays["features_indptr"][-1]),), *_SPARSE[1:])
 
-    def _check_shapes(self, expected: Iterable[tuple[str, tuple[int, ...]]]) -> None:
-        for name, shape in expected:
+    def _check_shapes(self, shape: tuple[int, ...], *names: str) -> None:
+        for name in names:
             if name in self.arrays and self.arrays[name].shape != shape:
                 found = self.arrays[name].shape
                 raise self._error(f"must have `{name}` of shape {shape}, got {found}")
@@ -195,13 +155,8 @@ class GraphStore:
 
 
 def sha256_of_array(array: Array) -> str:
-    """SHA-256 of the bytes of an array, block by block."""
-    digest = hashlib.sha256()
-    flat = array.reshape(-1)
-    step = max(1, _HASH_BYTES // array.dtype.itemsize)
-    for start in range(0, len(flat), step):
-        digest.update(np.ascontiguousarray(flat[start : start + step]).view(np.uint8).data)
-    return digest.hexdigest()
+    """SHA-256 of the bytes of an array."""
+    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def _read_header(path: Path) -> dict[str, Any]:
@@ -218,9 +173,7 @@ def _read_header(path: Path) -> dict[str, Any]:
             f"{path} has `version` {header.get('version')!r}; this program reads {VERSION}. "
             "Use the program that wrote it, or convert the graph again."
         )
-    kinds: dict[str, type] = {"num_nodes": int, "num_edges": int, "num_features": int}
-    kinds |= {"class_names": list, "feature_names": list, "scaling": str, "arrays": dict}
-    for name, kind in kinds.items():
+    for name, kind in _KINDS.items():
         if not isinstance(header.get(name), kind):
             raise InputError(f"{path} has no valid `{name}`. Convert the graph again.")
     return header
@@ -257,14 +210,11 @@ class NpyStream:
         row_shape: Shape of a row; empty for a list of numbers.
     """
 
-    _HEADER_BYTES = 128  # the header of NumPy's format may be padded with spaces
-    _MAGIC = b"\x93NUMPY\x01\x00"
-
     def __init__(self, path: Path, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
         self.dtype, self.row_shape, self.num_rows = np.dtype(dtype), row_shape, 0
         self._digest = hashlib.sha256()
         self.file = path.open("wb")
-        self.file.write(bytes(self._HEADER_BYTES))
+        self._write_header()
 
     def append(self, rows: Array) -> None:
         """Add rows; values are converted to the type of the array."""
@@ -274,12 +224,15 @@ class NpyStream:
         self.num_rows += len(rows)
 
     def close(self) -> dict[str, Any]:
-        """Write the header and close the file; returns its type, shape and SHA-256."""
-        shape = (self.num_rows, *self.row_shape)
-        described = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        length = self._HEADER_BYTES - len(self._MAGIC) - 2
-        text = repr(described).encode("ascii").ljust(length - 1) + b"\n"
+        """Complete the header and close the file; returns its type, shape and SHA-256."""
         self.file.seek(0)
-        self.file.write(self._MAGIC + struct.pack("<H", length) + text)
+        shape = self._write_header()
         self.file.close()
-        return {"dtype": self.dtype.str, "shape": list(shape), "sha256": self._digest.hexdigest()}
+        return {"dtype": self.dtype.str, "shape": shape, "sha256": self._digest.hexdigest()}
+
+    def _write_header(self) -> list[int]:
+        shape = [self.num_rows, *self.row_shape]
+        facts = {"descr": self.dtype.str, "fortran_order": False, "shape": tuple(shape)}
+        # NumPy pads the header, so that its length does not depend on the number of rows.
+        np.lib.format.write_array_header_1_0(self.file, facts)
+        return shape

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,8 +24,8 @@ from pamt_lightning.data.raw import (
     fits_float32,
 )
 from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize, scaling_kind
-from pamt_lightning.data.store.edges import BLOCK, EdgeSorter
-from pamt_lightning.data.store.format import FORMAT, HEADER, SPLIT_PARTS, VERSION, NpyStream
+from pamt_lightning.data.store.edges import EdgeSorter
+from pamt_lightning.data.store.format import FORMAT, HEADER, VERSION, NpyStream
 from pamt_lightning.data.synthetic import BlockModel, SyntheticOptions
 from pamt_lightning.errors import InputError
 
@@ -40,16 +39,8 @@ _DRAWN_NODES, _DRAWN_EDGES = 1 << 18, 1 << 22  # that `write_synthetic` draws at
 class GraphStoreWriter:
     """Writes a graph store, which appears complete when the ``with`` block ends without an error.
 
-    Example::
-
-        with GraphStoreWriter("big", num_features=128, class_names=["a", "b"]) as writer:
-            for features, labels in blocks_of_nodes:  # in the order of the nodes
-                writer.add_nodes(features, labels)
-            for sources, targets in blocks_of_edges:  # in any order
-                writer.add_edges(sources, targets)
-
-    Edges are undirected and unweighted; duplicates and self-loops are dropped. Attributes are all
-    dense or all sparse, like the first block, and are stored scaled.
+    docs/large_graphs.md has an example. Edges are undirected and unweighted; duplicates and
+    self-loops are dropped. Attributes are all dense or all sparse, and are stored scaled.
 
     Args:
         folder: The store; it must not exist.
@@ -58,8 +49,6 @@ class GraphStoreWriter:
         feature_names: Names of the attributes, if they have any.
         scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
             for sparse attributes and ``standard`` for dense ones.
-        block: Directed edges sorted in memory at once, on average: each part that is sorted holds
-            the edges of equally many nodes, so a part with hubs is larger.
     """
 
     def __init__(
@@ -70,44 +59,36 @@ class GraphStoreWriter:
         feature_names: Sequence[str] = (),
         *,
         scale_features: ScaleName | None = None,
-        block: int = BLOCK,
     ) -> None:
-        self.folder = Path(folder)
-        self.num_features = num_features
+        self.folder, self.num_nodes, self.num_features = Path(folder), 0, num_features
         self.class_names, self.feature_names = tuple(class_names), tuple(feature_names)
-        self.num_nodes = 0
         if num_features < 1:
             raise InputError(f"`num_features` must be 1 or more, got {num_features}.")
         if len(set(self.class_names)) < len(self.class_names):
             raise InputError(f"`class_names` must be distinct, got {self.class_names}.")
-        if self.feature_names and len(self.feature_names) != num_features:
-            raise InputError(
-                f"`feature_names` must be {num_features} names, got {len(self.feature_names)}."
-            )
-        self._block, self._scaling = block, scale_features
+        if len(self.feature_names) not in (0, num_features):
+            got = len(self.feature_names)
+            raise InputError(f"`feature_names` must be {num_features} names, got {got}.")
+        self._scaling = scale_features
         self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
         self._split: dict[str, Array] = {}
-        self._sorter: EdgeSorter | None = None
-        self._part = Path()  # the unfinished store
-        self._stack = ExitStack()  # closes all files, then removes the unfinished store
-
-    def __enter__(self) -> GraphStoreWriter:
         if self.folder.exists():
             raise InputError(f"{self.folder} exists already: choose another name, or remove it.")
+        # The unfinished store; the stack closes all files, then removes it.
+        self._part = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex}")
+        self._stack = ExitStack()
+        self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            prefix = f".{self.folder.name}."
-            self._part = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.parent))
-            self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
-            (self._part / _TEMPORARY).mkdir()
-            self._sorter = EdgeSorter(self._part / _TEMPORARY, self._block)
-            self._stack.enter_context(self._sorter.pairs)
-            self._stream("labels", np.int32)
+            (self._part / _TEMPORARY).mkdir(parents=True)
+            self._edges = EdgeSorter(self._part / _TEMPORARY)
         except OSError as error:
             self._stack.close()
             raise self._cannot_write(error) from None
+        self._stack.enter_context(self._edges.pairs)
+
+    def __enter__(self) -> GraphStoreWriter:
         return self
 
     def __exit__(
@@ -132,29 +113,24 @@ class GraphStoreWriter:
             labels: ``[m]`` class numbers, -1 where unknown.
             node_ids: ``[m]`` integers or texts; given for all nodes or for none.
         """
-        _ = self._edges  # inside of the `with` block
-        count = len(labels)
-        where = f"nodes {self.num_nodes} to {self.num_nodes + count - 1}"
-        if features.shape != (count, self.num_features):
+        classes, shape, last = np.asarray(labels), features.shape, len(self.class_names) - 1
+        count = len(classes)
+        where = f"of nodes {self.num_nodes} to {self.num_nodes + count - 1}"
+        expected = (count, self.num_features)
+        if shape != expected:
+            raise InputError(f"`features` {where} must be of shape {expected}, got {shape}.")
+        if classes.dtype.kind not in "iu" or ((classes < -1) | (classes > last)).any():
+            got = f"{classes.dtype} {np.unique(classes)[:5]}"
             raise InputError(
-                f"`features` of {where} must be of shape {(count, self.num_features)}, "
-                f"got {tuple(features.shape)}."
-            )
-        classes = np.asarray(labels)
-        if classes.dtype.kind not in "iu" or (
-            count and not -1 <= classes.min() <= classes.max() < len(self.class_names)
-        ):
-            raise InputError(
-                f"`labels` of {where} must be whole numbers from -1 to "
-                f"{len(self.class_names) - 1}, got {classes.dtype} {np.unique(classes)[:5]}."
+                f"`labels` {where} must be whole numbers from -1 to {last}, got {got}."
             )
         if (node_ids is None) != (not self._ids) and self.num_nodes:
             raise InputError("`node_ids` must be given for all nodes or for none.")
         if node_ids is not None and np.shape(node_ids) != (count,):
-            raise InputError(f"`node_ids` of {where} must be {count}, got {np.shape(node_ids)}.")
+            raise InputError(f"`node_ids` {where} must be {count}, got {np.shape(node_ids)}.")
         is_sparse = sp.issparse(features)
         self._add_features(sp.csr_array(features) if is_sparse else np.asarray(features), where)
-        self._streams["labels"].append(classes)
+        self._stream("labels", np.int32).append(classes)
         if node_ids is not None:
             self._ids.append(np.asarray(node_ids))
         self.num_nodes += count
@@ -169,10 +145,8 @@ class GraphStoreWriter:
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
         if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or kinds - {"i", "u"}:
-            raise InputError(
-                "`sources` and `targets` must be two lists of whole numbers of one length, "
-                f"got shapes {ends[0].shape} and {ends[1].shape} of {', '.join(sorted(kinds))}."
-            )
+            got = ", ".join(f"{side.dtype} of shape {side.shape}" for side in ends)
+            raise InputError(f"edges must be two lists of whole numbers of one length, got {got}.")
         pairs = np.stack(ends, axis=1).astype(np.int64)
         if pairs.min(initial=0) < 0:
             raise InputError(f"edges must join node positions from 0 on, got {pairs.min()}.")
@@ -180,14 +154,7 @@ class GraphStoreWriter:
 
     def set_split(self, train: Array, val: Array, test: Array) -> None:
         """Give the graph a split of its own: positions of nodes."""
-        parts = zip(SPLIT_PARTS, (train, val, test), strict=True)
-        self._split = {part: np.asarray(index) for part, index in parts}
-
-    @property
-    def _edges(self) -> EdgeSorter:
-        if self._sorter is None:
-            raise InputError("a GraphStoreWriter writes only inside of a `with` block.")
-        return self._sorter
+        self._split = {"train": train, "val": val, "test": test}
 
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
         if name not in self._streams:
@@ -198,10 +165,10 @@ class GraphStoreWriter:
     def _add_features(self, features: Any, where: str) -> None:
         is_sparse = sp.issparse(features)
         if ("features" if is_sparse else "features_data") in self._streams:
-            raise InputError(f"`features` of {where} must be sparse or dense as those before them.")
+            raise InputError(f"`features` {where} must be sparse or dense as those before them.")
         values = features.data if is_sparse else features
         if values.dtype.kind not in "biuf" or not fits_float32(values).all():
-            raise InputError(f"`features` of {where} must be finite numbers, got others.")
+            raise InputError(f"`features` {where} must be finite numbers, got others.")
         self._scaling = scaling_kind(features, self._scaling)
         if is_sparse and not features.has_canonical_format:
             features = features.copy()
@@ -223,13 +190,11 @@ class GraphStoreWriter:
 
     def _finish(self) -> None:
         """Write what is known only at the end, and give the store its name."""
-        edges = self._edges
+        edges, last = self._edges, self.num_nodes - 1
         if self.num_nodes == 0 or edges.num_pairs == 0:
             raise InputError(f"{self.folder} must have nodes and edges, got none.")
-        if edges.last_node >= self.num_nodes:
-            raise InputError(
-                f"edges must join nodes 0 to {self.num_nodes - 1}, got {edges.last_node}."
-            )
+        if edges.last_node > last:
+            raise InputError(f"edges must join nodes 0 to {last}, got {edges.last_node}.")
         limit = np.iinfo(np.int32).max
         kind = np.int32 if max(2 * edges.num_pairs, self.num_nodes) < limit else np.int64
         indptr = self._stream("adjacency_indptr", kind)
@@ -241,7 +206,7 @@ class GraphStoreWriter:
             check_distinct(ids, "`node_ids`")
             self._stream("node_ids", ids.dtype).append(ids)
         for name, index in self._split.items():
-            checked = check_positions(index, self.num_nodes, f"`{name}` of the split")
+            checked = check_positions(np.asarray(index), self.num_nodes, f"`{name}` of the split")
             self._stream(f"{name}_index", np.int64).append(checked)
         if self._scaling == "standard":
             self._standardize()
@@ -260,9 +225,6 @@ class GraphStoreWriter:
         }
         text = json.dumps(header, indent=1, ensure_ascii=False)
         (self._part / HEADER).write_text(text, encoding="utf-8")
-        mask = os.umask(0)
-        os.umask(mask)
-        self._part.chmod(0o777 & ~mask)  # mkdtemp lets nobody else read it
         self._part.rename(self.folder)
 
     def _standardize(self) -> None:
@@ -283,35 +245,22 @@ class GraphStoreWriter:
 
 
 def write_store(
-    raw: RawGraph,
-    folder: str | Path,
-    *,
-    scale_features: ScaleName | None = None,
-    block: int = BLOCK,
+    raw: RawGraph, folder: str | Path, *, scale_features: ScaleName | None = None
 ) -> None:
     """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
     if raw.scaled is not None:
         raise InputError("this graph is a store already: copy its folder.")
     ids = None if np.array_equal(raw.node_ids, np.arange(raw.num_nodes)) else raw.node_ids
-    writer = GraphStoreWriter(
-        folder,
-        int(raw.features.shape[1]),
-        raw.class_names,
-        raw.feature_names,
-        scale_features=scale_features,
-        block=block,
-    )
-    with writer:
+    columns, names = int(raw.features.shape[1]), (raw.class_names, raw.feature_names)
+    with GraphStoreWriter(folder, columns, *names, scale_features=scale_features) as writer:
         for start in range(0, raw.num_nodes, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             own_ids = None if ids is None else ids[rows]
             writer.add_nodes(raw.features[rows], raw.labels[rows], own_ids)
-            upper = sp.coo_array(raw.adjacency[rows])
-            sources, targets = upper.row.astype(np.int64) + start, upper.col.astype(np.int64)
-            once = sources < targets
-            writer.add_edges(sources[once], targets[once])
+            upper = sp.coo_array(sp.triu(raw.adjacency[rows], start + 1))
+            writer.add_edges(upper.row.astype(np.int64) + start, upper.col)
         if raw.given_splits:
-            writer.set_split(*(raw.given_splits[part] for part in SPLIT_PARTS))
+            writer.set_split(**raw.given_splits)
 
 
 def write_synthetic(
@@ -321,11 +270,6 @@ def write_synthetic(
 
     It is not the graph that `synthetic_graph` draws with this seed, because the random numbers are
     used in another order, and it has slightly fewer edges: pairs drawn twice count once.
-
-    Args:
-        folder: The store; it must not exist.
-        options: Parameters of the model.
-        scale_features: As in `GraphStoreWriter`.
     """
     model = BlockModel(options)
     total = options.num_nodes + model.num_inside + model.num_across
@@ -337,14 +281,12 @@ def write_synthetic(
         for start in range(0, options.num_nodes, _DRAWN_NODES):
             labels = model.labels[start : start + _DRAWN_NODES]
             words = model.draw_words(labels)
-            if is_sparse is None:
+            if is_sparse is None:  # all blocks are as the first one
                 is_sparse = words.nnz / (words.shape[0] * words.shape[1]) < MAX_SPARSE_DENSITY
             writer.add_nodes(words if is_sparse else words.toarray(), labels)
             bar.update(len(labels))
-        for draw, count in (
-            (model.draw_inside, model.num_inside),
-            (model.draw_across, model.num_across),
-        ):
+        kinds = [(model.draw_inside, model.num_inside), (model.draw_across, model.num_across)]
+        for draw, count in kinds:
             for start in range(0, count, _DRAWN_EDGES):
                 sources, targets = draw(min(_DRAWN_EDGES, count - start))
                 writer.add_edges(sources, targets)

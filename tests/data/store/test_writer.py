@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,113 +11,70 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.data.raw import RawGraph, simple_graph
+from pamt_lightning.data.raw import RawGraph, adjacency_of
 from pamt_lightning.data.scaling import ScaleName, Scaling
-from pamt_lightning.data.store.format import HEADER, GraphStore, is_store, sha256_of_array
+from pamt_lightning.data.store.format import HEADER, GraphStore
 from pamt_lightning.data.store.writer import GraphStoreWriter, write_store, write_synthetic
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from tests.data.store.graphs import DENSE, RAW, as_array, assert_same
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 1 << 24])
+@pytest.mark.parametrize("kind", ["l1", "none"])
 @pytest.mark.parametrize("raw", [RAW, DENSE], ids=["sparse", "dense"])
-def test_a_graph_comes_back_whatever_is_sorted_at_once(
-    raw: RawGraph, block: int, tmp_path: Path
-) -> None:
-    write_store(raw, tmp_path / "store", scale_features="none", block=block)
-    store = GraphStore.open(tmp_path / "store")
+def test_a_graph_comes_back_scaled(raw: RawGraph, kind: ScaleName, tmp_path: Path) -> None:
+    write_store(raw, tmp_path / "store", scale_features=kind)
+    store = GraphStore(tmp_path / "store")
     store.verify()
-    assert_same(store.raw(), raw)
-    assert store.header["num_edges"] == raw.num_edges
-    assert is_store(store.folder)
+    found = store.raw()
+    assert_same(found, replace(raw, features=Scaling(kind).apply(raw.features)))
+    assert found.scaled is not None
+    assert (found.scaled.kind, found.mapped) == (kind, True)
+    assert store.num_edges == raw.num_edges
+    files = {path.name for path in store.folder.iterdir()}
+    assert files == {HEADER, *(f"{name}.npy" for name in store.arrays)}
 
 
 def test_ids_names_and_split_come_back(tmp_path: Path) -> None:
+    split = {"train": np.array([0]), "val": np.array([2]), "test": np.array([], int)}
     raw = RawGraph(
-        simple_graph(sp.coo_array(([1.0, 1.0], ([0, 1], [1, 2])), shape=(3, 3))),
+        adjacency_of(np.array([0, 1]), np.array([1, 2]), 3),
         np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32),
         np.array([0, -1, 1]),
         np.array(["a", "bbb", "ü"]),
         ("cat", "dög"),
         feature_names=("x", "y"),
-        given_splits={"train": np.array([0]), "val": np.array([2]), "test": np.array([], int)},
+        given_splits=split,
     )
     write_store(raw, tmp_path / "store", scale_features="none")
-    found = GraphStore.open(tmp_path / "store").raw()
+    found = GraphStore(tmp_path / "store").raw()
     assert_same(found, raw)
-    assert {part: list(index) for part, index in found.given_splits.items()} == {
-        **{"train": [0], "val": [2], "test": []}
-    }
-
-
-@pytest.mark.parametrize("kind", ["l1", "none"])
-@pytest.mark.parametrize("raw", [RAW, DENSE], ids=["sparse", "dense"])
-def test_attributes_are_written_scaled(raw: RawGraph, kind: ScaleName, tmp_path: Path) -> None:
-    write_store(raw, tmp_path / "store", scale_features=kind)
-    found = GraphStore.open(tmp_path / "store").raw()
-    assert_same(found, replace(raw, features=Scaling(kind).apply(raw.features)))
-    assert found.scaled is not None
-    assert (found.scaled.kind, found.mapped) == (kind, True)
+    np.testing.assert_equal({**found.given_splits}, split)
 
 
 def test_by_default_words_get_length_one_and_measurements_are_standardised(tmp_path: Path) -> None:
     write_store(RAW, tmp_path / "words")
-    assert GraphStore.open(tmp_path / "words").header["scaling"] == "l1"
+    assert GraphStore(tmp_path / "words").header["scaling"] == "l1"
     random = np.random.default_rng(0)
     values = (random.standard_normal((200, 30)) * 7 + 1e4).astype(np.float32)
     values[:, 3] = 5  # constant
-    writer = GraphStoreWriter(tmp_path / "numbers", 30, RAW.class_names)
-    with writer:  # in blocks of several sizes, one of them empty
-        for rows in np.split(np.arange(200), [1, 50, 50, 51]):
+    with GraphStoreWriter(tmp_path / "numbers", 30, RAW.class_names) as writer:
+        for rows in np.split(np.arange(200), [1, 50, 50, 51]):  # one block is empty
             writer.add_nodes(values[rows], RAW.labels[rows])
-        upper = sp.coo_array(RAW.adjacency)
-        writer.add_edges(upper.row, upper.col)
-    found = GraphStore.open(tmp_path / "numbers").raw()
+        writer.add_edges(*RAW.adjacency.nonzero())
+    found = GraphStore(tmp_path / "numbers").raw()
     expected = Scaling.of(values)
     assert found.scaled is not None
     for name in ("mean", "std"):
         np.testing.assert_allclose(getattr(found.scaled, name), getattr(expected, name), rtol=1e-9)
     scaled: Any = expected.apply(values)
     np.testing.assert_allclose(as_array(found.features), scaled, atol=1e-5)
-    again: Any = found.scaled.rescale(found.features, Scaling("standard", *unit(30)), "x")
+    unit = Scaling("standard", np.zeros(30), np.ones(30))
+    again: Any = found.scaled.rescale(found.features, unit, "x")
     np.testing.assert_allclose(again, values, rtol=1e-5)
     assert found.scaled.rescale(found.features, found.scaled, "x") is found.features
     with pytest.raises(InputError, match="--scale_features l1"):
         found.scaled.rescale(found.features, Scaling("l1"), "x")
-
-
-def unit(columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation that change nothing."""
-    return np.zeros(columns), np.ones(columns)
-
-
-def test_sparse_attributes_cannot_be_standardised(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="would make sparse"):
-        write_store(RAW, tmp_path / "store", scale_features="standard")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_files_are_plain_numpy(tmp_path: Path) -> None:
-    write_store(DENSE, tmp_path / "store", scale_features="none")
-    features = np.load(tmp_path / "store" / "features.npy", allow_pickle=False)
-    np.testing.assert_array_equal(features, as_array(RAW.features))
-    header = json.loads((tmp_path / "store" / HEADER).read_text(encoding="utf-8"))
-    assert header["arrays"]["features"]["sha256"] == sha256_of_array(features)
-    assert sorted(path.name for path in (tmp_path / "store").iterdir()) == sorted(
-        [HEADER, *(f"{name}.npy" for name in header["arrays"])]
-    )
-
-
-def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
-    def broken() -> None:
-        with GraphStoreWriter(tmp_path / "store", 30, RAW.class_names) as writer:
-            writer.add_nodes(RAW.features, RAW.labels)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        broken()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_is_never_overwritten(tmp_path: Path) -> None:
@@ -142,26 +97,28 @@ TWO = np.zeros(2, dtype=np.int64)
         ([(ONE * np.nan, TWO)], [], "`features` of nodes 0 to 1 must be finite"),
         ([(ONE * 1e39, TWO)], [], "must be finite"),
         ([(ONE, TWO), (sp.csr_array(ONE), TWO)], [], "sparse or dense as those before"),
+        ([(sp.csr_array(ONE), TWO)], [], "would make sparse"),
         ([(ONE, TWO + 2)], [], "`labels` of nodes 0 to 1 must be whole numbers from -1 to 1"),
         ([(ONE, TWO - 2)], [], "must be whole numbers from -1 to 1"),
-        ([(ONE, TWO.astype(float))], [], "must be whole numbers"),
+        ([(ONE, TWO.astype(str))], [], "must be whole numbers"),
         ([(ONE, TWO, np.array([1, 1]))], [([0], [1])], "`node_ids` must be distinct, got 1"),
         ([(ONE, TWO, np.array([1, 2])), (ONE, TWO)], [], "for all nodes or for none"),
         ([(ONE, TWO, np.array([1]))], [], "`node_ids` of nodes 0 to 1 must be 2"),
         ([(ONE, TWO, np.array([1.0, 2.0]))], [([0], [1])], "integers or texts, got float64"),
         ([(ONE, TWO)], [([0], [2])], "edges must join nodes 0 to 1, got 2"),
         ([(ONE, TWO)], [([0], [-1])], "from 0 on, got -1"),
-        ([(ONE, TWO)], [([0.0], [1.0])], "two lists of whole numbers"),
+        ([(ONE, TWO)], [([0.0], [1.0])], "whole numbers .*float64"),
         ([(ONE, TWO)], [([0, 1], [1])], "two lists of whole numbers of one length"),
         ([(ONE, TWO)], [], "must have nodes and edges"),
         ([], [([0], [1])], "must have nodes and edges"),
     ],
 )
-def test_what_cannot_be_a_graph_is_refused(
+def test_what_cannot_be_a_graph_is_refused_and_leaves_nothing_behind(
     nodes: list[Any], edges: list[Any], message: str, tmp_path: Path
 ) -> None:
     def write() -> None:
-        with GraphStoreWriter(tmp_path / "store", 3, ["a", "b"]) as writer:
+        store = tmp_path / "store"
+        with GraphStoreWriter(store, 3, ["a", "b"], scale_features="standard") as writer:
             for block in nodes:
                 writer.add_nodes(*block)
             for sources, targets in edges:
@@ -172,31 +129,20 @@ def test_what_cannot_be_a_graph_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_writes_only_inside_its_block(tmp_path: Path) -> None:
-    writer = GraphStoreWriter(tmp_path / "store", 3, ["a"])
-    with pytest.raises(InputError, match="inside of a `with` block"):
-        writer.add_edges(TWO, TWO)
-    with pytest.raises(InputError, match="inside of a `with` block"):
-        writer.add_nodes(ONE, TWO)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="cannot write"):
-        write_store(RAW, tmp_path / "store")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot write .*store: Not a directory"):
+        write_store(RAW, tmp_path / "file" / "store")
 
 
 def test_columns_in_another_order_are_scaled_as_the_models(tmp_path: Path) -> None:
     """A store has the scaling of its own columns, a model that of those it was trained on."""
     values = np.array([[1, 100], [2, 500], [3, 200], [9, 700]], dtype=np.float32)
-    edges = simple_graph(sp.coo_array(([1.0, 1.0], ([0, 2], [1, 3])), shape=(4, 4)))
-    labels = np.array([0, 1, 0, 1])
-    for name, order in (("ab", [0, 1]), ("ba", [1, 0])):
-        names = tuple(np.array(["a", "b"])[order])
-        ids = np.arange(4)
-        raw = RawGraph(edges, values[:, order], labels, ids, ("x", "y"), feature_names=names)
-        write_store(raw, tmp_path / name)
+    edges = adjacency_of(np.array([0, 2]), np.array([1, 3]), 4)
+    raw = RawGraph(edges, values, np.array([0, 1, 0, 1]), np.arange(4), ("x", "y"))
+    write_store(replace(raw, feature_names=("a", "b")), tmp_path / "ab")
+    turned = replace(raw, features=values[:, ::-1], feature_names=("b", "a"))
+    write_store(turned, tmp_path / "ba")
     first, second = (GraphDataModule(path=str(tmp_path / n), train=1, val=1) for n in ("ab", "ba"))
     first.setup("fit")
     second.expect_features(first.state_dict())
@@ -212,7 +158,7 @@ def test_a_synthetic_graph_is_drawn_into_a_store_in_blocks(
     monkeypatch.setattr("pamt_lightning.data.store.writer._DRAWN_EDGES", 900)
     options = SyntheticOptions(2000, 4, 30, 6.0, homophily=0.8, words_per_node=words)
     write_synthetic(tmp_path / "store", options, "none")
-    raw = GraphStore.open(tmp_path / "store").raw()
+    raw = GraphStore(tmp_path / "store").raw()
     assert sp.issparse(raw.features) == is_sparse
     assert raw.features.shape == (2000, 30)
     assert np.bincount(raw.labels).tolist() == [500] * 4
