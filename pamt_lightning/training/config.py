@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from pamt_lightning.errors import InputError, did_you_mean, error_context
+from pamt_lightning.errors import InputError, did_you_mean
 from pamt_lightning.files import write_whole
 from pamt_lightning.methods.registry import DEFAULT, find_method
 from pamt_lightning.training.layers import (
@@ -24,6 +24,7 @@ from pamt_lightning.training.layers import (
     resolve,
 )
 
+CONFIG = "config.yaml"  # of a run's folder
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 2000,
     "devices": 1,
@@ -32,6 +33,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
 }
 SIZES = ("num_features", "num_classes")  # of a model: those of the data
+BY_RUN = {*SIZES, "dirpath"}  # arguments that a run sets itself
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class RunConfig:
         """A run from the sections of a config file, its model section being the arguments."""
         return cls(
             method=model.name,
-            model={"class_path": model.class_path, "init_args": dict(content.get("model", {}))},
+            model={"class_path": model.class_path, "init_args": dict(content.get("model") or {})},
             data=dict(content.get("data", {})),
             stopping=dict(content.get("stopping", {})),
             trainer={**TRAINER_DEFAULTS, **content.get("trainer", {})},
@@ -117,9 +119,9 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The run as ``config.yaml`` holds it: a method of the package is named, not its class."""
-        method = find_method(self.method)
-        is_own = method is not None and method.class_path == self.model["class_path"]
-        class_path = method.name if method and is_own else self.model["class_path"]
+        method, class_path = find_method(self.method), self.model["class_path"]
+        if method is not None and method.class_path == class_path:
+            class_path = method.name
         return deepcopy(
             {
                 "seed_everything": self.seed,
@@ -142,17 +144,18 @@ class RunConfig:
 
     def with_options(self, options: Mapping[str, Any]) -> RunConfig:
         """The same run with other values of options such as ``model.alpha``."""
-        content = nested(options)
-        sections: dict[str, Any] = {}
-        for name in ("data", "stopping", "trainer"):
-            sections[name] = dict(deepcopy(getattr(self, name)))
-            merge(sections[name], content.pop(name, {}))
-        model = {**self.model, "init_args": dict(self.model["init_args"])}
-        merge(model["init_args"], content.pop("model", {}))
-        seed = content.pop("seed_everything", self.seed)
-        if content:
-            raise InputError(f"there is no option {next(iter(content))!r}.")
-        return replace(self, model=model, seed=seed, **sections)
+        content: dict[str, Any] = {
+            name: getattr(self, name) for name in ("data", "stopping", "trainer", "seed")
+        }
+        content["model"] = self.model["init_args"]
+        changes = nested(options)
+        if "seed_everything" in changes:
+            changes["seed"] = changes.pop("seed_everything")
+        if unknown := changes.keys() - content.keys():
+            raise InputError(f"there is no option {min(unknown)!r}.")
+        merge(content, changes)
+        content["model"] = {**self.model, "init_args": content["model"]}
+        return replace(self, **content)
 
     def complete(self) -> RunConfig:
         """The same run with the defaults of data, model and stopping filled in.
@@ -186,25 +189,28 @@ def import_class(class_path: str) -> type[Any]:
 
 
 def arguments(cls: type[Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a class by name; ``**options`` stands for those of its base."""
+    """The arguments of a class that users set; ``**options`` stands for those of its base."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        parameters = dict(inspect.signature(base).parameters)
-        others = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+        parameters = inspect.signature(base).parameters
         named = {k: p for k, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
         found = {**named, **found}
-        if not others:
+        if len(named) == len(parameters):
             break
-    return found
+    return {k: p for k, p in found.items() if k not in BY_RUN}
+
+
+def require_option(cls: type[Any], option: str, name: str) -> None:
+    """Refuse an option whose class has no argument of that name."""
+    known = arguments(cls)
+    if name not in known:
+        raise InputError(f"there is no option {option}.{did_you_mean(name, known)}")
 
 
 def _completed(cls: type[Any], section: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = {k: p for k, p in arguments(cls).items() if k not in (*SIZES, "dirpath")}
     for name in values:
-        if name not in known:
-            with error_context(f"{section}.{name}"):
-                raise InputError(f"there is no such option.{did_you_mean(name, known)}")
-    defaults = {k: p.default for k, p in known.items() if p.default is not p.empty}
+        require_option(cls, f"{section}.{name}", name)
+    defaults = {k: p.default for k, p in arguments(cls).items() if p.default is not p.empty}
     complete = {**defaults, **values}
     # The options of the synthetic graph are a dataclass; a configuration holds plain values.
     return {k: asdict(v) if is_dataclass(v) else v for k, v in complete.items()}  # type: ignore[arg-type]
