@@ -26,14 +26,16 @@ def run_fit(args: Sequence[str]) -> int:
     resolved = choices.resolve(base)
 
     from pamt_lightning.cli.configure import Configurator
+
+    found = Configurator("fit", DESCRIPTION, _add_options).read(choices, resolved)
+    if found is None:
+        return 0
+
     from pamt_lightning.training.checkpoint import find_checkpoint
     from pamt_lightning.training.report import print_run
     from pamt_lightning.training.run import run
     from pamt_lightning.training.stopping import LAST
 
-    found = Configurator("fit", DESCRIPTION, _add_options).read(choices, resolved)
-    if found is None:
-        return 0
     config, options = found
     result = run(
         config,
