@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -22,10 +23,6 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def metrics_in(shown: str) -> dict[str, str]:
-    return {line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines()[1:]}
-
-
 def fit_own(name: str, *options: str) -> None:
     """Train on a graph of the user's own; the run is in the folder ``r``."""
     train = ["--data.train", "4", *QUIET, "--run_dir", "r", "--trainer.max_epochs", "3"]
@@ -39,15 +36,13 @@ def test_a_checkpoint_alone_gives_the_metrics_of_its_run(
     record = results(finished_run)
     capsys.readouterr()
     assert main(["test", "--ckpt_path", str(finished_run / path), *QUIET]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("PAMT on synthetic (240 nodes")
-    assert metrics_in(captured.out)["test_acc"] == f"{100 * record['test_acc']:.2f} %"
-    assert captured.err == ""
     assert main(["validate", "--ckpt_path", str(finished_run / path), *QUIET]) == 0
     captured = capsys.readouterr()
-    assert metrics_in(captured.out)["val_acc"] == f"{100 * record['val_acc']:.2f} %"
-    assert metrics_in(captured.out)["val_loss"] == f"{record['val_loss']:.4f}"
     assert captured.err == ""
+    assert captured.out.count("PAMT on synthetic (240 nodes") == 2
+    for name in ("test_acc", "val_acc"):
+        assert re.search(rf"{name} +{100 * record[name]:.2f} %", captured.out)
+    assert re.search(rf"val_loss +{record['val_loss']:.4f}", captured.out)
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS])
@@ -106,7 +101,7 @@ def test_data_with_other_attributes_is_refused(
 
 @pytest.mark.parametrize("scale", ["none", "l1", "standard"])
 def test_columns_are_ordered_and_scaled_as_in_training(
-    scale: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_own_graph(tmp_path / "mine")
     fit_own("mine", "--data.scale_features", scale)
@@ -117,25 +112,17 @@ def test_columns_are_ordered_and_scaled_as_in_training(
         lines = [f"{i},{label},{b},{a}" for i, label, a, b in rows]
         lines[0] = f"id,label,{header},a"
         (tmp_path / name / "nodes.csv").write_text("\n".join(lines))
-    written = []
-    for more in ([], ["--data.path", "mine"], ["--data.path", "swapped"]):
-        assert main(["predict", "--ckpt_path", "r", *more, *QUIET, "--output", "p.csv"]) == 0
-        written.append((tmp_path / "p.csv").read_bytes())
-    assert written[0] == written[1] == written[2]
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")  # the checkpoint finds its data from any folder
+    written = set()
+    for more in ([], ["--data.path", "../mine"], ["--data.path", "../swapped"]):
+        assert main(["predict", "--ckpt_path", "../r", *more, *QUIET, "--output", "p.csv"]) == 0
+        written.add(Path("p.csv").read_bytes())
+    assert len(written) == 1
     capsys.readouterr()
-    line = failed(["predict", "--ckpt_path", "r", "--data.path", "odd"], capsys)
+    line = failed(["predict", "--ckpt_path", "../r", "--data.path", "../odd"], capsys)
     assert "odd" in line
     assert "`b`" in line
-
-
-def test_a_checkpoint_finds_its_data_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_own_graph(tmp_path / "mine")
-    fit_own("mine")
-    (tmp_path / "deeper").mkdir()
-    monkeypatch.chdir(tmp_path / "deeper")
-    assert main(["predict", "--ckpt_path", "../r", *QUIET]) == 0
 
 
 def test_a_config_leaves_data_and_values_of_the_checkpoint(
@@ -173,8 +160,7 @@ def test_the_model_is_that_of_the_checkpoint(
     assert "gat.yaml" in failed([command, *checkpoint, "--config", "gat.yaml"], capsys)
     (tmp_path / "bad.yaml").write_text("model: [")
     assert "bad.yaml, line" in failed([command, *checkpoint, "--config", "bad.yaml"], capsys)
-    line = failed([command, *checkpoint, "--model.hiden_dim", "3"], capsys)
-    assert "hidden_dim" in line
+    assert "hidden_dim" in failed([command, *checkpoint, "--model.hiden_dim", "3"], capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

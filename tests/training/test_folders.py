@@ -75,7 +75,7 @@ def test_other_processes_write_where_the_first_one_does(
     monkeypatch.setattr(rank_zero_only, "rank", 0)
     first = choose_folder(data, "PAMT", 0, None, tmp_path, None)
     monkeypatch.setattr(rank_zero_only, "rank", 1)
-    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == first
+    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == RunFolder(first.path)
 
 
 def test_new_versions_count_up_and_are_never_reused(tmp_path: Path) -> None:
@@ -98,10 +98,15 @@ def test_only_a_new_folder_without_a_checkpoint_is_removed(
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.yaml").touch()
-    with pytest.raises(KeyboardInterrupt), RunFolder(folder, is_new=is_new).removed_if_unused():
-        if saved:
-            (folder / "last.ckpt").touch()
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with RunFolder(folder, is_new=is_new).removed_if_unused():
+            if saved:
+                (folder / "last.ckpt").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert folder.exists() == (saved or not is_new)
 
 
