@@ -28,7 +28,7 @@ _BASIC = {"errors", "files", "version"}
 _MATHS = {"kernels", "functional", "graph"}
 _RUN = {*_MATHS, "nn", "data", "methods", "plots"}
 ALLOWED = {
-    **dict.fromkeys((*_BASIC, "plots", "kernels"), set[str]()),
+    **{layer: set[str]() for layer in (*_BASIC, "plots", "kernels")},
     "functional": {"kernels"},
     "nn": {"kernels", "functional"},
     "graph": {"kernels", "functional"},

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.methods.registry import DEFAULT
-from pamt_lightning.training.layers import Layer, ModelName, Resolved, read_layer, resolve
+from pamt_lightning.training.layers import Layer, Resolved, find_model, read_layer, resolve
 
 _DATA = ("dataset", "path")
 
@@ -67,7 +67,7 @@ class Choices:
     def resolve(self, base: Layer | None = None) -> Resolved:
         """Combine the config files; ``base`` is what a checkpoint was trained with."""
         if self.help == "model":
-            return Resolved(ModelName.parse(self.model or DEFAULT.name))
+            return Resolved(find_model(self.model or DEFAULT.name))
         return resolve(self.files, self.model, self.data, base)
 
     @property

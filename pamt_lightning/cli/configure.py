@@ -16,6 +16,7 @@ from pamt_lightning.cli.choices import Choices
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import InputError, did_you_mean, error_context
 from pamt_lightning.methods.base import NodeClassificationModule
+from pamt_lightning.methods.registry import Method
 from pamt_lightning.training.config import (
     BY_RUN,
     TRAINER_DEFAULTS,
@@ -24,14 +25,7 @@ from pamt_lightning.training.config import (
     import_class,
     require_option,
 )
-from pamt_lightning.training.layers import (
-    Layer,
-    ModelName,
-    Resolved,
-    dataset_file,
-    nested,
-    resolve,
-)
+from pamt_lightning.training.layers import Layer, Resolved, dataset_file, nested, resolve
 from pamt_lightning.training.quiet import silence_lightning
 from pamt_lightning.training.stopping import BestStopping
 
@@ -39,14 +33,7 @@ AddOptions = Callable[[LightningArgumentParser], None]
 
 
 class FitCLI(LightningCLI):
-    """The options of `pamt fit` for one class of models: it parses, and leaves building to `run`.
-
-    Args:
-        class_path: The class of the model; its arguments become ``--model.…`` options.
-        command: The command, for help.
-        description: What the command does.
-        add_options: Adds the options that only this command has.
-    """
+    """The options of `pamt fit` for one class of models; it parses and leaves building to `run`."""
 
     def __init__(
         self, class_path: str, command: str, description: str, add_options: AddOptions | None
@@ -102,7 +89,7 @@ class FitCLI(LightningCLI):
         parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Nothing yet; without a seed, LightningCLI sets none."""
+        """Nothing yet; for False, LightningCLI sets no seed."""
         self.config = {**parser.get_defaults().as_dict(), "seed_everything": False}
 
     def instantiate_classes(self) -> None:
@@ -115,14 +102,8 @@ class FitCLI(LightningCLI):
     ) -> tuple[RunConfig, Any]:
         """The run that files and options describe, and the values of all options of the command.
 
-        Args:
-            resolved: Model and config files.
-            args: Arguments of the command line; they override the files.
-            options: Values by option; they override both.
-
-        Raises:
-            InputError: An option is unknown or its value is wrong; the message names the option
-                and the file it is in.
+        ``args`` of the command line override the files, ``options`` by name override both. An
+        `InputError` names the option that is unknown or wrong, and the file it is in.
         """
         merged = resolved.merged()
         # A config file may hold options of `pamt fit` that this command does not have.
@@ -270,7 +251,7 @@ class FitOptions:
         return self.configurator.parse(resolved, self.choices.args, options or {})[0]
 
 
-def _print_model_help(model: ModelName) -> None:
+def _print_model_help(model: Method) -> None:
     usage = f"pamt fit --model {model.name} [options]"
     parser = LightningArgumentParser(usage=usage, description="", add_help=False)
     cls = import_class(model.class_path)

@@ -12,8 +12,9 @@ import torch
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError
 from pamt_lightning.methods.base import CHECKPOINT_FORMAT, NodeClassificationModule
+from pamt_lightning.methods.registry import METHODS, Method
 from pamt_lightning.training.config import CONFIG, SIZES, RunConfig
-from pamt_lightning.training.layers import Layer, ModelName
+from pamt_lightning.training.layers import Layer, find_model
 from pamt_lightning.training.stopping import BEST, LAST
 
 # Where files are and how often metrics are logged does not affect results.
@@ -54,9 +55,9 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
     return loaded
 
 
-def model_of(checkpoint: Mapping[str, Any]) -> ModelName:
+def model_of(checkpoint: Mapping[str, Any]) -> Method:
     """The model of a checkpoint; one of an older version is found by the name of its class."""
-    model = ModelName.parse(str(checkpoint["model_class"]))
+    model = find_model(str(checkpoint["model_class"]))
     return replace(model, name=str(checkpoint.get("method", model.name)))
 
 
@@ -73,7 +74,7 @@ def data_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
 def layer_of(checkpoint: Mapping[str, Any], *, with_data: bool) -> Layer:
     """What the checkpoint was trained with, as config files are combined."""
     model = model_of(checkpoint)
-    if model.method is None:
+    if model.class_path not in {method.class_path for method in METHODS}:
         # A class is imported before it can be judged; a file must not choose what is imported.
         raise CheckpointError(
             f"the checkpoint is of {model.class_path}, which is not a method of this package; load "
@@ -108,7 +109,7 @@ def check_resumable(
             f"{file} has finished {done} epochs; `trainer.max_epochs` must not be lower, "
             f"got {max_epochs}."
         )
-    then, now = model_of(checkpoint), ModelName.parse(model.class_path)
+    then, now = model_of(checkpoint), find_model(model.class_path)
     pairs: dict[str, tuple[Any, Any]] = {
         "model": (then.name, config.method),
         "the class": (then.class_path, now.class_path),

@@ -6,23 +6,16 @@ import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import yaml
 
 from pamt_lightning.errors import InputError, did_you_mean
 from pamt_lightning.files import write_whole
-from pamt_lightning.methods.registry import DEFAULT, find_method
-from pamt_lightning.training.layers import (
-    ModelName,
-    dataset_file,
-    make_layer,
-    merge,
-    nested,
-    resolve,
-)
+from pamt_lightning.methods.registry import DEFAULT, Method, find_method
+from pamt_lightning.training.layers import dataset_file, make_layer, merge, nested, resolve
 
 CONFIG = "config.yaml"  # of a run's folder
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -99,7 +92,7 @@ class RunConfig:
         return cls.from_sections(resolved.model, content)
 
     @classmethod
-    def from_sections(cls, model: ModelName, content: Mapping[str, Any]) -> RunConfig:
+    def from_sections(cls, model: Method, content: Mapping[str, Any]) -> RunConfig:
         """A run from the sections of a config file, its model section being the arguments."""
         return cls(
             method=model.name,
@@ -115,7 +108,7 @@ class RunConfig:
     def from_dict(cls, content: Mapping[str, Any]) -> RunConfig:
         """The run that `to_dict` describes."""
         layer = make_layer("the configuration", content)
-        return cls.from_sections(layer.model or ModelName.parse(DEFAULT.name), layer.content)
+        return cls.from_sections(layer.model or DEFAULT, layer.content)
 
     def to_dict(self) -> dict[str, Any]:
         """The run as ``config.yaml`` holds it: a method of the package is named, not its class."""
@@ -178,10 +171,9 @@ class RunConfig:
 
 def import_class(class_path: str) -> type[Any]:
     """The class with that path."""
-    module, _, name = class_path.rpartition(".")
     try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        found = resolve_name(class_path)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"there is no class {class_path}: {error}.") from None
     if not isinstance(found, type):
         raise InputError(f"{class_path} is not a class.")

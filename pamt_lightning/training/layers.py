@@ -31,35 +31,20 @@ SECTIONS = ("data", "model", "stopping", "trainer", "seed_everything", "test_aft
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True)
-class ModelName:
-    """The model that a file or an option names.
+def find_model(text: str) -> Method:
+    """A method by name, or a class by its path.
 
-    Attributes:
-        name: The name of the method in results.
-        class_path: Its class.
-        method: Its entry in the registry; none for a class from elsewhere.
+    >>> find_model("pamt-0").name, find_model("my_package.MyModule").name
+    ('PAMT_0', 'My')
     """
-
-    name: str
-    class_path: str
-    method: Method | None
-
-    @classmethod
-    def parse(cls, text: str) -> ModelName:
-        """A method by name, or a class by its path.
-
-        >>> ModelName.parse("pamt-0").name, ModelName.parse("my_package.MyModule").name
-        ('PAMT_0', 'My')
-        """
-        method = find_method(text) or method_of_class(text)
-        if method is not None:
-            return cls(method.name, method.class_path, method)
-        if text.endswith(_ENDINGS):
-            raise InputError(f"{text} is a file, not a method; config files go to --config.")
-        if "." not in text:
-            raise unknown_method(text)
-        return cls(text.rpartition(".")[2].removesuffix("Module"), text, None)
+    method = find_method(text) or method_of_class(text)
+    if method is not None:
+        return method
+    if text.endswith(_ENDINGS):
+        raise InputError(f"{text} is a file, not a method; config files go to --config.")
+    if "." not in text:
+        raise unknown_method(text)
+    return Method(text.rpartition(".")[2].removesuffix("Module"), text, "not of this package")
 
 
 @dataclass
@@ -76,7 +61,7 @@ class Layer:
 
     source: str
     content: dict[str, Any]
-    model: ModelName | None = None
+    model: Method | None = None
     below: Layer | None = None
     by_dataset: dict[str, Layer] = field(default_factory=dict)
 
@@ -97,7 +82,7 @@ class Resolved:
         notes: What the user wrote and does not get.
     """
 
-    model: ModelName
+    model: Method
     layers: tuple[Layer, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -123,15 +108,16 @@ def resolve(
         data: Options of the data from the command line.
         base: What a checkpoint was trained with; it lies below the files.
     """
-    chosen = None if model is None else ModelName.parse(model)
+    chosen = None if model is None else find_model(model)
     given = [read_layer(file) for file in files]
     layers = [*([base] if base else []), *given]
-    if chosen and chosen.method and (own := _file_of(chosen)):
-        layers.insert(len(layers) if chosen.method.is_variant else 0, own)
+    if chosen and chosen.file:
+        place = len(layers) if chosen.is_variant else 0
+        layers.insert(place, read_layer(str(chosen.file)))
     dataset = _dataset_in_use([*(layer.content.get("data", {}) for layer in layers), data or {}])
     parts = [part for layer in layers for part in layer.parts(dataset)]
     named = [(part.source, part.model) for part in parts if part.model]
-    source, decided = named[-1] if named else ("", ModelName.parse(DEFAULT.name))
+    source, decided = named[-1] if named else ("", DEFAULT)
     if chosen:
         source, decided = f"--model {model}", chosen
     if base and base.model and base.model.class_path != decided.class_path:
@@ -200,15 +186,11 @@ def _checked(source: str, sections: Mapping[str, Any]) -> Layer:
         )
     if named := section.get("class_path"):
         with error_context(source):
-            layer.model = ModelName.parse(str(named))
-            layer.below = _file_of(layer.model) if is_whole else None
+            layer.model = find_model(str(named))
+        if is_whole and layer.model.file:
+            layer.below = read_layer(str(layer.model.file))
     layer.content["model"] = dict(section.get("init_args") or {})
     return layer
-
-
-def _file_of(model: ModelName) -> Layer | None:
-    """The method's own file."""
-    return read_layer(str(model.method.file)) if model.method and model.method.file else None
 
 
 def _dataset_in_use(sections: Sequence[Mapping[str, Any]]) -> str | None:
