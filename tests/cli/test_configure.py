@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 from pamt_lightning.cli.configure import Configurator, FitOptions
-from pamt_lightning.cli.main import main
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS
-from tests.small_run import failed, parsed
+from tests.small_run import failed, output_of, parsed
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +31,16 @@ def configure() -> Configurator:
         ["--model.class_path", "pamt_lightning.GATModule", "--model.lr", "0.1"],
     ],
 )
-def test_command_line_options_override_files_wherever_they_are(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = parsed(argv, capsys)["model"]
+def test_command_line_options_override_files_wherever_they_are(argv: list[str]) -> None:
+    model = parsed(argv)["model"]
     assert model["class_path"] == "GAT"
     assert model["init_args"]["lr"] == 0.1
     assert model["init_args"]["dropout"] == 0.6  # neither PAMT's nor that of the data set's file
 
 
-def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
-    without = parsed([], capsys)
-    with_it = parsed(["--config", "configs/synthetic.yaml"], capsys)
+def test_no_config_is_the_synthetic_config() -> None:
+    without = parsed([])
+    with_it = parsed(["--config", "configs/synthetic.yaml"])
     with_it["data"]["dataset"] = None
     assert without == with_it
 
@@ -66,12 +60,12 @@ def test_plain_values_override_files(configure: Configurator) -> None:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_a_printed_config_gives_the_same_run_again(
-    method: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], configure: Configurator
+    method: Any, tmp_path: Path, configure: Configurator
 ) -> None:
     config = configure(["configs/pubmed.yaml"], method.name, {"data.train": 7})
     config.save(tmp_path / "run.yaml")
     assert configure(["run.yaml"]) == config
-    assert config.to_dict() == parsed(["--config", "run.yaml"], capsys)
+    assert config.to_dict() == parsed(["--config", "run.yaml"])
 
 
 @pytest.mark.parametrize(
@@ -82,10 +76,8 @@ def test_a_printed_config_gives_the_same_run_again(
         (["--model", "pamt_lightning.PAMTModule", "--model.refresh_interval", "0"], "PAMT"),
     ],
 )
-def test_a_run_is_named_as_the_user_chose(
-    argv: list[str], name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert parsed(argv, capsys)["model"]["class_path"] == name
+def test_a_run_is_named_as_the_user_chose(argv: list[str], name: str) -> None:
+    assert parsed(argv)["model"]["class_path"] == name
 
 
 @pytest.mark.parametrize(
@@ -117,13 +109,13 @@ def test_a_run_is_named_as_the_user_chose(
     ],
 )
 def test_a_wrong_option_is_named_with_its_file_and_what_it_takes(
-    argv: list[str], facts: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], facts: tuple[str, ...], tmp_path: Path
 ) -> None:
     if argv[0] == "--config":
         (tmp_path / "bad.yaml").write_text(argv[1])
         argv = ["--config", "configs/cora_ml.yaml", "--config", "bad.yaml"]
         facts = ("bad.yaml", *facts)
-    line = failed(["fit", *argv, "--print_config"], capsys)
+    line = failed(["fit", *argv, "--print_config"])
     assert all(fact in line for fact in facts), line
     assert len(line) < 250
 
@@ -145,19 +137,15 @@ def test_a_wrong_value_from_python_is_named(configure: Configurator) -> None:
         configure([], None, {"model.mometum": 0.1})
 
 
-def test_the_method_of_a_later_file_is_noted_in_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_method_of_a_later_file_is_noted_in_one_line() -> None:
     files = ["--config", "configs/baselines/gat.yaml", "--config", "configs/synthetic.yaml"]
-    assert main(["fit", *files, "--print_config"]) == 0
-    (note,) = capsys.readouterr().err.splitlines()
+    (note,) = output_of(["fit", *files, "--print_config"])[1].splitlines()
     assert note.startswith("pamt fit: note: ")
     assert "configs/baselines/gat.yaml" in note
 
 
-def test_help_lists_the_options_of_all_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_help_lists_the_options_of_all_sections() -> None:
+    shown, _ = output_of(["fit", "--help"])
     for option in ("config", "ckpt_path", "data.path", "model.momentum", "trainer.max_epochs"):
         assert f"--{option}" in shown
     assert "--stopping.patience" in shown
@@ -165,9 +153,8 @@ def test_help_lists_the_options_of_all_sections(capsys: pytest.CaptureFixture[st
     assert "--model.num_features" not in shown
 
 
-def test_the_options_of_a_method_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--config", "configs/cora_ml.yaml", "--model.help", "GAT"]) == 0
-    shown = capsys.readouterr().out
+def test_the_options_of_a_method_are_explained() -> None:
+    shown, _ = output_of(["fit", "--config", "configs/cora_ml.yaml", "--model.help", "GAT"])
     assert "--model.num_output_heads" in shown
     assert "--model.momentum" not in shown
 
