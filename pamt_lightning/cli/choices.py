@@ -19,25 +19,15 @@ _DATA = ("dataset", "path")
 
 @dataclass(frozen=True)
 class Choices:
-    """The choices on a command line.
+    """The choices on a command line."""
 
-    Attributes:
-        files: Config files.
-        model: The model that ``--model`` or ``--model.help`` names.
-        data: ``dataset`` or ``path``, if given.
-        ckpt_path: A checkpoint, its folder, or ``last``.
-        print_config: Whether the configuration is to be printed.
-        help: Whether the options of the command or of the model are to be listed.
-        args: The other arguments, and those of ``data``.
-    """
-
-    files: tuple[str, ...]
-    model: str | None
-    data: dict[str, Any]
-    ckpt_path: str | None
+    files: tuple[str, ...]  # config files
+    model: str | None  # that `--model` or `--model.help` names
+    data: dict[str, Any]  # `dataset` or `path`, if given
+    ckpt_path: str | None  # a checkpoint, its folder, or `last`
     print_config: bool
-    help: Literal["command", "model"] | None
-    args: tuple[str, ...]
+    help: Literal["command", "model"] | None  # whose options are to be listed
+    args: tuple[str, ...]  # the other arguments, and those of `data`
 
     @classmethod
     def read(cls, args: Sequence[str]) -> Choices:

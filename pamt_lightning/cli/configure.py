@@ -162,10 +162,7 @@ class FitCLI(LightningCLI):
 class Configurator:
     """Makes run configurations from files and options; one parser for each class of models.
 
-    Args:
-        command: The command, for help and notes.
-        description: What the command does, for help.
-        add_options: Adds the options that only this command has.
+    A command has its own description in ``--help``, and may add options of its own.
     """
 
     def __init__(
@@ -177,13 +174,7 @@ class Configurator:
     def __call__(
         self, files: Sequence[str], method: str | None = None, options: Mapping[str, Any] = {}
     ) -> RunConfig:
-        """A run.
-
-        Args:
-            files: Config files.
-            method: Name of a method, or the path of a class.
-            options: Values by option, such as ``{"model.alpha": 0.1}``; they override the files.
-        """
+        """A run from config files, a method, and options such as ``{"model.alpha": 0.1}``."""
         resolved = resolve(files, method, nested(options).get("data"))
         return self.parse(resolved, (), options)[0]
 
@@ -212,13 +203,7 @@ class Configurator:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of `pamt fit` inside a command that makes many runs.
-
-    Attributes:
-        choices: Config files, model and data.
-        config: The run that the command line describes.
-        configurator: Makes further runs.
-    """
+    """The options of `pamt fit` inside a command that makes many runs."""
 
     choices: Choices
     config: RunConfig
@@ -226,11 +211,7 @@ class FitOptions:
 
     @classmethod
     def parse(cls, command: str, args: Sequence[str]) -> FitOptions:
-        """Read a command line.
-
-        Raises:
-            SystemExit: After ``--help``.
-        """
+        """Read a command line; ``--help`` raises SystemExit."""
         choices, configurator = Choices.read(args), Configurator(command)
         found = configurator.read(choices, choices.resolve())
         if found is None:
@@ -240,12 +221,7 @@ class FitOptions:
     def configure(
         self, options: Mapping[str, Any] | None = None, dataset: str | None = None
     ) -> RunConfig:
-        """The same run with other options.
-
-        Args:
-            options: Values by option; they override the command line.
-            dataset: A data set by name, or its config file, below the files of the command line.
-        """
+        """The run on the command line with further options, on the data set if one is given."""
         files = (*(() if dataset is None else (dataset_file(dataset),)), *self.choices.files)
         resolved = resolve(files, self.choices.model, self.choices.data)
         return self.configurator.parse(resolved, self.choices.args, options or {})[0]

@@ -25,17 +25,11 @@ _FIRST_PROCESS_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes where the
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of a run.
-
-    Attributes:
-        path: The folder.
-        resumed: The ``last.ckpt`` that the run resumes; none if it starts from the beginning.
-        is_new: Whether the folder was made for this run.
-    """
+    """The folder of a run, and the ``last.ckpt`` that it resumes, if any."""
 
     path: Path
     resumed: Path | None = None
-    is_new: bool = False
+    is_new: bool = False  # made for this run
 
     @property
     def has_checkpoint(self) -> bool:
@@ -61,15 +55,9 @@ def choose_folder(
     root: Path | str | None,
     resume: Path | str | None,
 ) -> RunFolder:
-    """The folder of a run: a new one below ``root`` unless one is given or resumed.
+    """The folder of a run: a new one below ``root`` unless ``folder`` or ``resume`` names one.
 
-    Args:
-        data: The data, which the name of a new folder is made from.
-        method: Name of the method.
-        seed: Seed of the initialisation.
-        folder: The folder that the user named.
-        root: Where new folders are made.
-        resume: A ``last.ckpt``, or ``last`` for that of the newest run with the same name.
+    ``resume`` is a ``last.ckpt``, or ``last`` for that of the newest run with the same name.
     """
     given = _folder_of_first_process() if folder is None else Path(folder)
     if resume not in (None, "last"):

@@ -49,20 +49,12 @@ def find_model(text: str) -> Method:
 
 @dataclass
 class Layer:
-    """Sections of a configuration.
+    """Sections of a configuration."""
 
-    Attributes:
-        source: The file, for messages.
-        content: The sections; ``model`` holds the arguments of the class.
-        model: The model that ``content`` is for; none if it is for any.
-        below: The method's own file, if the model is named as a whole (``model: GAT``).
-        by_dataset: Layers for single data sets.
-    """
-
-    source: str
-    content: dict[str, Any]
-    model: Method | None = None
-    below: Layer | None = None
+    source: str  # the file, for messages
+    content: dict[str, Any]  # `model` holds the arguments of the class
+    model: Method | None = None  # that `content` is for; none if it is for any
+    below: Layer | None = None  # the method's own file, if it is named as a whole: `model: GAT`
     by_dataset: dict[str, Layer] = field(default_factory=dict)
 
     def parts(self, dataset: str | None) -> list[Layer]:
@@ -74,17 +66,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The result of combining config files and the chosen model.
-
-    Attributes:
-        model: The model.
-        layers: The files in the order in which they override each other, the last one wins.
-        notes: What the user wrote and does not get.
-    """
+    """The result of combining config files and the chosen model."""
 
     model: Method
-    layers: tuple[Layer, ...] = ()
-    notes: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()  # the last one wins
+    notes: tuple[str, ...] = ()  # what the user wrote and does not get
 
     def merged(self) -> dict[str, Any]:
         """All sections; ``model`` holds the arguments of the class."""
