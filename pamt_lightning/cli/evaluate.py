@@ -30,7 +30,7 @@ def _run(command: Command, args: Sequence[str]) -> int:
     from pamt_lightning.training.checkpoint import find_checkpoint, layer_of, load_checkpoint
     from pamt_lightning.training.report import print_metrics
     from pamt_lightning.training.results import write_predictions
-    from pamt_lightning.training.run import evaluate, predict
+    from pamt_lightning.training.run import evaluate
 
     if choices.help:
         file, resolved = Path(), choices.resolve()
@@ -45,13 +45,12 @@ def _run(command: Command, args: Sequence[str]) -> int:
     if found is None:
         return 0
     config, options = found
+    result, data = evaluate(config, file, command)
     if command == "predict":
-        probs, data = predict(config, file)
-        write_predictions(Path(options.output), data.graph, probs)
+        write_predictions(Path(options.output), data.graph, result)
         print(f"{data.graph.num_nodes:,} predictions written to {options.output}")
     else:
-        metrics, data = evaluate(config, file, command)
-        print_metrics(metrics, config.method, data)
+        print_metrics(result, config.method, data)
     return 0
 
 

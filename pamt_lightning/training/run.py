@@ -15,7 +15,6 @@ import pytorch_lightning as pl
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.callbacks import LambdaCallback, ProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
-from torch import Tensor
 
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
@@ -182,44 +181,18 @@ def _what_is_left(place: RunFolder | None) -> str:
 
 
 def evaluate(
-    config: RunConfig, checkpoint_file: Path, stage: Literal["validate", "test"]
-) -> tuple[dict[str, float], GraphDataModule]:
-    """Metrics of a checkpoint on the validation or the test nodes of some data."""
-    with _trained(config, checkpoint_file) as (model, datamodule, trainer):
-        call = trainer.validate if stage == "validate" else trainer.test
-        (found,) = call(
-            model,
-            datamodule=datamodule,
-            ckpt_path=checkpoint_file,
-            verbose=False,
-            weights_only=True,
-        )
-    return dict(found), datamodule
+    config: RunConfig, file: Path, stage: Literal["validate", "test", "predict"]
+) -> tuple[Any, GraphDataModule]:
+    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``.
 
-
-def predict(config: RunConfig, checkpoint_file: Path) -> tuple[Tensor, GraphDataModule]:
-    """Class probabilities ``[N, C]`` that a checkpoint gives to the nodes of some data."""
-    with _trained(config, checkpoint_file) as (model, datamodule, trainer):
-        if model.predicts_from_labels:
-            datamodule.setup("test")  # a prediction alone makes no split
-        found: Any = trainer.predict(
-            model, datamodule=datamodule, ckpt_path=checkpoint_file, weights_only=True
-        )
-    return found[0], datamodule
-
-
-@contextmanager
-def _trained(
-    config: RunConfig, file: Path
-) -> Iterator[tuple[NodeClassificationModule, GraphDataModule, pl.Trainer]]:
-    """Model, data and trainer for a checkpoint; classes and attributes are those of the model."""
+    Classes and attributes of the data are those of the model.
+    """
     silence_lightning()
+    checkpoint = load_checkpoint(file)
     with _lightning_errors():
-        checkpoint = load_checkpoint(file)
-        sizes = {name: model_values(checkpoint)[name] for name in SIZES}
         pl.seed_everything(config.seed, workers=True, verbose=False)
         datamodule = GraphDataModule(**config.data)
-        model = _build_model(config, **sizes)
+        model = _build_model(config, *(model_values(checkpoint)[name] for name in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.expect_classes(state["class_names"])
             datamodule.expect_features(state)
@@ -228,7 +201,12 @@ def _trained(
                 f"{file} was trained on {model.num_features} attributes, "
                 f"{datamodule.dataset_name} has {datamodule.num_features}."
             )
-        yield model, datamodule, _build_trainer(config, [])
+        if model.predicts_from_labels:
+            datamodule.setup("test")  # a prediction alone makes no split
+        options = {} if stage == "predict" else {"verbose": False}
+        call = getattr(_build_trainer(config, []), stage)
+        found = call(model, datamodule=datamodule, ckpt_path=file, weights_only=True, **options)
+    return found[0], datamodule
 
 
 @contextmanager
@@ -248,9 +226,8 @@ def _build_model(
     config: RunConfig, num_features: int, num_classes: int
 ) -> NodeClassificationModule:
     model_class = import_class(str(config.model["class_path"]))
-    model: NodeClassificationModule = model_class(
-        num_features, num_classes, **config.model["init_args"]
-    )
+    values = config.model["init_args"]
+    model: NodeClassificationModule = model_class(num_features, num_classes, **values)
     return model
 
 
