@@ -13,71 +13,55 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pamt_lightning.version import __version__
+from pamt_lightning.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pamt_lightning.data.datamodule import GraphDataModule
-    from pamt_lightning.errors import InputError
-    from pamt_lightning.graph import Graph
-    from pamt_lightning.methods.label_propagation import LabelPropagationModule
-    from pamt_lightning.methods.pamt import PAMTModule
-    from pamt_lightning.methods.pamt_plus import PAMTPlusModule
-    from pamt_lightning.methods.propagate_then_train import PTAModule, PTDModule, PTSModule
-    from pamt_lightning.methods.supervised import (
-        APPNPModule,
-        GATModule,
-        GCNModule,
-        MLPModule,
-        RobustGCNModule,
-        SGCModule,
+    from pamt_lightning.data.datamodule import GraphDataModule as GraphDataModule
+    from pamt_lightning.errors import InputError as InputError
+    from pamt_lightning.graph import Graph as Graph
+    from pamt_lightning.methods.label_propagation import (
+        LabelPropagationModule as LabelPropagationModule,
     )
-    from pamt_lightning.training.config import RunConfig
-    from pamt_lightning.training.progress import EpochBar
-    from pamt_lightning.training.run import RunResult, run
-    from pamt_lightning.training.stopping import BestStopping
+    from pamt_lightning.methods.pamt import PAMTModule as PAMTModule
+    from pamt_lightning.methods.pamt_plus import PAMTPlusModule as PAMTPlusModule
+    from pamt_lightning.methods.propagate_then_train import PTAModule as PTAModule
+    from pamt_lightning.methods.propagate_then_train import PTDModule as PTDModule
+    from pamt_lightning.methods.propagate_then_train import PTSModule as PTSModule
+    from pamt_lightning.methods.supervised import APPNPModule as APPNPModule
+    from pamt_lightning.methods.supervised import GATModule as GATModule
+    from pamt_lightning.methods.supervised import GCNModule as GCNModule
+    from pamt_lightning.methods.supervised import MLPModule as MLPModule
+    from pamt_lightning.methods.supervised import RobustGCNModule as RobustGCNModule
+    from pamt_lightning.methods.supervised import SGCModule as SGCModule
+    from pamt_lightning.training.config import RunConfig as RunConfig
+    from pamt_lightning.training.progress import EpochBar as EpochBar
+    from pamt_lightning.training.run import RunResult as RunResult
+    from pamt_lightning.training.run import run as run
+    from pamt_lightning.training.stopping import BestStopping as BestStopping
 
-_MODULES = {
-    "data.datamodule": ("GraphDataModule",),
-    "errors": ("InputError",),
-    "graph": ("Graph",),
-    "methods.label_propagation": ("LabelPropagationModule",),
-    "methods.pamt": ("PAMTModule",),
-    "methods.pamt_plus": ("PAMTPlusModule",),
-    "methods.propagate_then_train": ("PTAModule", "PTDModule", "PTSModule"),
-    "methods.supervised": (
-        *("APPNPModule", "GATModule", "GCNModule"),
-        *("MLPModule", "RobustGCNModule", "SGCModule"),
-    ),
-    "training.config": ("RunConfig",),
-    "training.progress": ("EpochBar",),
-    "training.run": ("RunResult", "run"),
-    "training.stopping": ("BestStopping",),
+_HOME = {
+    "APPNPModule": "methods.supervised",
+    "BestStopping": "training.stopping",
+    "EpochBar": "training.progress",
+    "GATModule": "methods.supervised",
+    "GCNModule": "methods.supervised",
+    "Graph": "graph",
+    "GraphDataModule": "data.datamodule",
+    "InputError": "errors",
+    "LabelPropagationModule": "methods.label_propagation",
+    "MLPModule": "methods.supervised",
+    "PAMTModule": "methods.pamt",
+    "PAMTPlusModule": "methods.pamt_plus",
+    "PTAModule": "methods.propagate_then_train",
+    "PTDModule": "methods.propagate_then_train",
+    "PTSModule": "methods.propagate_then_train",
+    "RobustGCNModule": "methods.supervised",
+    "RunConfig": "training.config",
+    "RunResult": "training.run",
+    "SGCModule": "methods.supervised",
+    "run": "training.run",
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [
-    "APPNPModule",
-    "BestStopping",
-    "EpochBar",
-    "GATModule",
-    "GCNModule",
-    "Graph",
-    "GraphDataModule",
-    "InputError",
-    "LabelPropagationModule",
-    "MLPModule",
-    "PAMTModule",
-    "PAMTPlusModule",
-    "PTAModule",
-    "PTDModule",
-    "PTSModule",
-    "RobustGCNModule",
-    "RunConfig",
-    "RunResult",
-    "SGCModule",
-    "__version__",
-    "run",
-]
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> object:
@@ -87,4 +71,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

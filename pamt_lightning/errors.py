@@ -39,11 +39,11 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 @contextmanager
 def error_context(source: str) -> Iterator[None]:
-    """Put the file or option that is wrong in front of the message of an `InputError`."""
+    """Put the file or option that is wrong, if any, in front of the message of an `InputError`."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+        raise InputError(f"{source}: {error}" if source else str(error)) from None
 
 
 def require_in(interval: str, **values: float) -> None:

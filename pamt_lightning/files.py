@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 import yaml
 
@@ -52,27 +53,16 @@ def read_yaml(path: Path, holds: str, name: str | None = None) -> dict[str, Any]
 
 def write_whole(path: Path, write: Callable[[IO[str]], object]) -> None:
     """Write a text file under another name, then rename it: readers never see half a file."""
+    part = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}.") from None
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+        with open(part, "x", encoding="utf-8", newline="") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
         os.replace(part, path)
     except OSError as error:
-        Path(part).unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    finally:
+        with suppress(OSError):  # it is renamed, or was never made
+            part.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ def _one_thread_and_one_seed() -> Iterator[None]:
     torch.manual_seed(20240)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory is ``tmp_path``."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

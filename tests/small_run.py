@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import yaml
 
 from pamt_lightning.cli.main import main
@@ -35,21 +36,27 @@ def small_config(method: str = "PAMT", **model: Any) -> RunConfig:
     )
 
 
-def failed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run what must fail with code 2 and one line; the line."""
-    assert main(argv) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    lines = captured.err.splitlines()
-    assert len(lines) == 1, captured.err
-    assert lines[0].startswith(f"pamt {argv[0]}: error: ")
-    return lines[0]
+def output_of(argv: list[str], code: int = 0) -> tuple[str, str]:
+    """Standard output and standard error of a command that must end with ``code``."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        assert main(argv) == code, err.getvalue()
+    return out.getvalue(), err.getvalue()
 
 
-def parsed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def failed(argv: list[str]) -> str:
+    """The one line of a command that must fail with code 2."""
+    out, err = output_of(argv, 2)
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"pamt {argv[0]}: error: ")
+    assert line.endswith((".", "?"))
+    return line
+
+
+def parsed(argv: list[str]) -> dict[str, Any]:
     """The configuration that `pamt fit` makes of the arguments."""
-    assert main(["fit", *argv, "--print_config"]) == 0
-    config: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    config: dict[str, Any] = yaml.safe_load(output_of(["fit", *argv, "--print_config"])[0])
     return config
 
 

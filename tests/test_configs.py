@@ -141,7 +141,7 @@ def test_a_variant_of_pamt_takes_one_thing_away(
 def own_values(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """Section, name, value and default of every value in a file, also of single data sets."""
     layer = make_layer(path.name, read_yaml(path, "sections"))
-    method = layer.model.method if layer.model else None
+    method = layer.model
     assert method is not None
     classes: dict[str, type[Any]] = {
         "data": GraphDataModule,

@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,15 +15,11 @@ import pamt_lightning
 from pamt_lightning import PAMTModule, RunConfig, run
 from pamt_lightning.cli.main import main
 from pamt_lightning.training.config import arguments
+from tests.small_run import SYNTHETIC, output_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKED = [
-    *PAGES,
-    ROOT / "CHANGELOG.md",
-    ROOT / "CONTRIBUTING.md",
-    *(ROOT / "docs").glob("*/**/*.md"),
-]
+LINKED = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 EXAMPLES = [ROOT / "README.md", ROOT / "docs" / "training.md"]
 
 
@@ -53,16 +50,6 @@ def commands() -> list[str]:
 
 
 FIT = [command for command in commands() if command.startswith("pamt fit")]
-OTHERS = sorted(
-    {command.split()[1] for command in commands() if command not in FIT and " " in command}
-)
-
-
-def exit_code(argv: list[str]) -> int:
-    try:
-        return main(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
 
 
 def test_readme_is_short_and_starts_with_the_two_commands() -> None:
@@ -94,43 +81,32 @@ def test_relative_links_resolve(page: Path) -> None:
 
 
 @pytest.mark.parametrize("command", FIT)
-def test_fit_commands_parse(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_commands_parse(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    argv = [word for word in shlex.split(command)[1:] if word != "--print_config"]
-    assert exit_code([*argv, "--print_config"]) == 0, capsys.readouterr().err
+    output_of([*shlex.split(command)[1:], "--print_config"])
 
 
-def options_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> set[str]:
+def options_of(capsys: pytest.CaptureFixture[str], *argv: str) -> set[str]:
     """The options in the help of a command."""
-    assert exit_code([*argv, "--help"]) == 0, capsys.readouterr().err
+    with suppress(SystemExit):
+        assert main([*argv, "--help"]) == 0
     return set(re.findall(r"--[\w.]+", capsys.readouterr().out))
 
 
 def test_commands_and_options_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    fit = options_of(["fit"], capsys)
-    helps = {"fit": fit}
-    for command in OTHERS:
-        helps[command] = options_of([command], capsys) | (
-            fit if command in ("bench", "tune") else set()
-        )
-    helps["datasets"] |= options_of(["datasets", "convert"], capsys)
+    names = {command.split()[1] for command in commands() if " " in command}
+    helps = {command: options_of(capsys, command) for command in names}
+    helps["bench"] |= helps["fit"]
+    helps["tune"] |= helps["fit"]
+    helps["datasets"] |= options_of(capsys, "datasets", "convert")
     for line in commands():
         for option in re.findall(r"--[\w.]+", line):
-            if not option.startswith("--model"):
-                assert option in helps[line.split()[1]], line
+            assert option in helps[line.split()[1]] or option.startswith("--model"), line
+    modules = [each for each in pamt_lightning.__all__ if each.endswith("Module")]
+    known = {each for module in modules for each in arguments(getattr(pamt_lightning, module))}
     for page in PAGES:
-        for option in set(re.findall(r"--(?:data|stopping|trainer)\.\w+", text(page))):
-            assert option in fit, (name(page), option)
-
-
-def test_model_options_exist() -> None:
-    modules = [
-        getattr(pamt_lightning, each) for each in dir(pamt_lightning) if each.endswith("Module")
-    ]
-    known = {argument for each in modules for argument in arguments(each)}
-    for page in PAGES:
+        for option in re.findall(r"--(?:data|stopping|trainer)\.\w+", text(page)):
+            assert option in helps["fit"], (name(page), option)
         for option in re.findall(r"--model\.(\w+)", text(page)):
             assert option in known | {"help"}, (name(page), option)
 
@@ -160,7 +136,7 @@ def test_imports_of_examples_resolve(page: Path) -> None:
 )
 def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    small = {"dataset": "synthetic", "synthetic": {"num_nodes": 300, "num_features": 60}}
+    small = {"dataset": "synthetic", "synthetic": SYNTHETIC}
     quick = (
         code.replace('GraphDataModule(dataset="synthetic")', "GraphDataModule(**SMALL)")
         .replace('"PAMT", dataset="synthetic"', '"PAMT", data=SMALL, trainer={"max_epochs": 3}')
@@ -183,10 +159,9 @@ def test_the_example_of_a_method_of_ones_own_runs(monkeypatch: pytest.MonkeyPatc
     folder = ROOT / "docs" / "examples"
     monkeypatch.syspath_prepend(folder)
     assert len((folder / "two_hop.py").read_text(encoding="utf-8").splitlines()) <= 60
-    synthetic = {"num_nodes": 240, "num_classes": 3, "num_features": 60, "words_per_node": 8.0}
     config = RunConfig.create(
         "two_hop.TwoHopModule",
-        data={"synthetic": synthetic, "train": 8, "val": 60},
+        data={"synthetic": SYNTHETIC, "train": 8, "val": 60},
         trainer={"max_epochs": 60},
     )
     result = run(config, quiet=True)

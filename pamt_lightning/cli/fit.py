@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pamt_lightning.cli.choices import Choices
+from pamt_lightning.training.config import CONFIG
 from pamt_lightning.training.layers import Layer, read_layer
 
 DESCRIPTION = (
@@ -22,24 +22,13 @@ def run_fit(args: Sequence[str]) -> int:
     """Run ``pamt fit`` with the arguments that follow it."""
     choices = Choices.read(args)
     resumed = None if choices.ckpt_path in (None, "last") else Path(str(choices.ckpt_path))
-    shows = choices.shows_help or choices.help_of is not None
-    base = None if resumed is None or shows else _config_of(resumed)
+    base = None if resumed is None or choices.help else _config_of(resumed)
     resolved = choices.resolve(base)
 
-    from pamt_lightning.cli.configure import Configurator, Request, print_model_help
+    from pamt_lightning.cli.configure import Configurator
 
-    if choices.help_of is not None:
-        print_model_help(resolved.model.name, resolved.model.class_path)
-        return 0
-    configurator = Configurator("fit", DESCRIPTION, _add_options)
-    if choices.shows_help:
-        configurator.cli(resolved.model.class_path).parser.print_help()
-        return 0
-    config, options = configurator.parse(Request(resolved, choices.words, choices.options))
-    for note in resolved.notes:
-        print(f"pamt fit: note: {note}", file=sys.stderr)
-    if choices.print_config:
-        print(config.to_yaml(), end="")
+    found = Configurator("fit", DESCRIPTION, _add_options).read(choices, resolved)
+    if found is None:
         return 0
 
     from pamt_lightning.training.checkpoint import find_checkpoint
@@ -47,9 +36,10 @@ def run_fit(args: Sequence[str]) -> int:
     from pamt_lightning.training.run import run
     from pamt_lightning.training.stopping import LAST
 
+    config, options = found
     result = run(
         config,
-        folder=None if options.run_dir is None else Path(options.run_dir),
+        folder=options.run_dir,
         root=Path(config.trainer.get("default_root_dir") or ".") / _ROOT,
         resume=choices.ckpt_path if resumed is None else find_checkpoint(resumed, LAST),
         may_relaunch=True,
@@ -62,8 +52,8 @@ def run_fit(args: Sequence[str]) -> int:
 def _config_of(resumed: Path) -> Layer:
     """The configuration of a run that is resumed: its config.yaml, else what the checkpoint has."""
     folder = resumed if resumed.is_dir() else resumed.parent
-    if (folder / "config.yaml").is_file():
-        return read_layer(str(folder / "config.yaml"))
+    if (folder / CONFIG).is_file():
+        return read_layer(str(folder / CONFIG))
 
     from pamt_lightning.training.checkpoint import find_checkpoint, layer_of, load_checkpoint
     from pamt_lightning.training.stopping import LAST
@@ -72,17 +62,9 @@ def _config_of(resumed: Path) -> Layer:
 
 
 def _add_options(parser: Any) -> None:
-    parser.add_argument(
-        "--ckpt_path",
-        metavar="last|RUN",
-        help="Resume a run: `last` (the newest run with these options), its folder or last.ckpt.",
-    )
-    parser.add_argument(
-        "--run_dir",
-        type=str | None,
-        default=None,
-        help="Folder of this run. Default: a new one below lightning_logs/.",
-    )
-    parser.add_argument(
-        "--test_after_fit", type=bool, default=True, help="Test the best state after training."
-    )
+    resume = "Resume a run: `last` (the newest run with these options), its folder or last.ckpt."
+    parser.add_argument("--ckpt_path", metavar="last|RUN", help=resume)
+    folder = "Folder of this run. Default: a new one below lightning_logs/."
+    parser.add_argument("--run_dir", type=str | None, default=None, help=folder)
+    test = "Test the best state after training."
+    parser.add_argument("--test_after_fit", type=bool, default=True, help=test)

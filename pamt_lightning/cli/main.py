@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from pamt_lightning.errors import InputError, did_you_mean
 from pamt_lightning.version import __version__
 
-COMMANDS = (
-    *("fit", "validate", "test", "predict", "bench", "study", "tune"),
-    *("methods", "datasets", "speed"),
-)
+# The function of each command, imported on demand: most need neither torch nor each other.
+COMMANDS = {
+    "fit": "fit.run_fit",
+    "validate": "evaluate.run_validate",
+    "test": "evaluate.run_test",
+    "predict": "evaluate.run_predict",
+    "bench": "study.run_bench",
+    "study": "study.run_study",
+    "tune": "tune.run_tune",
+    "methods": "methods.run_methods",
+    "datasets": "datasets.run",
+    "speed": "speed.run_speed",
+}
+_OLD_NAMES = {"benchmark": "speed"}  # of version 0.1
 
 HELP = f"""\
 usage: pamt COMMAND [options]
@@ -72,35 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(command: str, args: list[str]) -> int:
-    # Imported on demand: most commands need neither torch nor each other.
-    if command == "fit":
-        from pamt_lightning.cli.fit import run_fit
-
-        return run_fit(args)
-    if command in ("validate", "test", "predict"):
-        from pamt_lightning.cli.evaluate import run_evaluate
-
-        return run_evaluate(command, args)
-    if command == "methods":
-        from pamt_lightning.cli.methods import run_methods
-
-        return run_methods(args)
-    if command == "datasets":
-        from pamt_lightning.cli.datasets import run as run_datasets
-
-        return run_datasets(args)
-    if command in ("speed", "benchmark"):  # the second was its name in version 0.1
-        from pamt_lightning.cli.speed import run_speed
-
-        return run_speed(args)
-    if command in ("bench", "study"):
-        from pamt_lightning.cli.study import run_bench, run_study
-
-        return (run_bench if command == "bench" else run_study)(args)
-    if command == "tune":
-        from pamt_lightning.cli.tune import run_tune
-
-        return run_tune(args)
+    command = _OLD_NAMES.get(command, command)
+    if command in COMMANDS:
+        module, function = COMMANDS[command].split(".")
+        run = getattr(import_module(f"pamt_lightning.cli.{module}"), function)
+        return int(run(args))
     hint = did_you_mean(command, COMMANDS) or " `pamt --help` lists the commands."
     raise InputError(f"there is no command {command!r}.{hint}")
 

@@ -235,9 +235,7 @@ def refuse(source: str, names: Collection[str]) -> None:
 
 def fit_options(command: str, args: Sequence[str]) -> FitOptions:
     """The options of `pamt fit` on the command line of another command."""
-    # Unknown names are reported before torch is imported.
-    for note in Choices.read(args).resolve().notes:
-        print(f"pamt {command}: note: {note}", file=sys.stderr)
+    Choices.read(args).resolve()  # unknown names are reported before torch is imported
 
     from pamt_lightning.cli.configure import FitOptions
 

@@ -19,7 +19,7 @@ from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.published.download import locate
 from pamt_lightning.data.published.readers import read_dataset
-from pamt_lightning.data.published.registry import DatasetSpec, get_spec
+from pamt_lightning.data.published.registry import DEFAULT_DATASET, DatasetSpec, get_spec
 from pamt_lightning.data.raw import RawGraph, renumber_classes
 from pamt_lightning.data.scaling import ScaleName, Scaling, column_order
 from pamt_lightning.data.split_files import given_split
@@ -112,7 +112,7 @@ class GraphDataModule(pl.LightningDataModule):
             split_seed=self.split_seed,
             synthetic=asdict(self._synthetic_options),
         )
-        self.spec: DatasetSpec | None = None if path else get_spec(dataset or "synthetic")
+        self.spec: DatasetSpec | None = None if path else get_spec(dataset or DEFAULT_DATASET)
         if split not in (None, "ppnp", "random", "given"):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
         if structure_noise is not None and not 0.0 <= structure_noise <= 1.0:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError
-from pamt_lightning.methods.base import CHECKPOINT_FORMAT
-from pamt_lightning.training.config import SIZES, RunConfig, import_class
-from pamt_lightning.training.layers import Layer, ModelName, make_layer
+from pamt_lightning.methods.base import CHECKPOINT_FORMAT, NodeClassificationModule
+from pamt_lightning.methods.registry import METHODS, Method
+from pamt_lightning.training.config import CONFIG, SIZES, RunConfig
+from pamt_lightning.training.layers import Layer, find_model
 from pamt_lightning.training.stopping import BEST, LAST
 
 # Where files are and how often metrics are logged does not affect results.
@@ -52,18 +55,10 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
     return loaded
 
 
-def model_of(checkpoint: Mapping[str, Any]) -> ModelName:
+def model_of(checkpoint: Mapping[str, Any]) -> Method:
     """The model of a checkpoint; one of an older version is found by the name of its class."""
-    path = str(checkpoint["model_class"])
-    model = ModelName.parse(path)
-    if model.method is None:
-        # A class is imported before it can be judged; a file must not choose what is imported.
-        raise CheckpointError(
-            f"the checkpoint is of {path}, which is not a method of this package; load it from "
-            "Python with the load_from_checkpoint of that class."
-        )
-    name = str(checkpoint.get("method", model.name))
-    return ModelName(name, model.class_path, model.method)
+    model = find_model(str(checkpoint["model_class"]))
+    return replace(model, name=str(checkpoint.get("method", model.name)))
 
 
 def model_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,30 +66,31 @@ def model_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     return _plain(checkpoint.get("hyper_parameters", {}))
 
 
+def data_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the data module."""
+    return _plain(checkpoint.get("datamodule_hyper_parameters", {}))
+
+
 def layer_of(checkpoint: Mapping[str, Any], *, with_data: bool) -> Layer:
     """What the checkpoint was trained with, as config files are combined."""
     model = model_of(checkpoint)
+    if model.class_path not in {method.class_path for method in METHODS}:
+        # A class is imported before it can be judged; a file must not choose what is imported.
+        raise CheckpointError(
+            f"the checkpoint is of {model.class_path}, which is not a method of this package; load "
+            "it from Python with the load_from_checkpoint of that class."
+        )
     values = {k: v for k, v in model_values(checkpoint).items() if k not in SIZES}
-    content: dict[str, Any] = {"model": {"class_path": model.class_path, "init_args": values}}
-    if with_data:
-        content["data"] = _plain(checkpoint.get("datamodule_hyper_parameters", {}))
-    layer = make_layer("the checkpoint", content)
-    layer.model = model
-    return layer
-
-
-def data_state(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """What the checkpoint stores about its data: classes, scaling, number of nodes, hashes."""
-    state: dict[str, Any] = checkpoint.get("GraphDataModule", {})
-    return state
+    data = {"data": data_values(checkpoint)} if with_data else {}
+    return Layer("the checkpoint", {"model": values, **data}, model)
 
 
 def check_resumable(
     file: Path,
     checkpoint: Mapping[str, Any],
     config: RunConfig,
-    model_values_now: Mapping[str, Any],
-    data_values_now: Mapping[str, Any],
+    model: NodeClassificationModule,
+    datamodule: GraphDataModule,
 ) -> None:
     """Refuse to resume with other options: the run would be neither the old nor a new one."""
     if "loops" not in checkpoint:
@@ -104,22 +100,8 @@ def check_resumable(
     if checkpoint.get("format") != CHECKPOINT_FORMAT:
         raise CheckpointError(
             f"{file} was written by an earlier version of pamt and cannot be resumed. Start the "
-            f"run again: pamt fit --config {file.with_name('config.yaml')}. Test and predict still "
+            f"run again: pamt fit --config {file.with_name(CONFIG)}. Test and predict still "
             f"work with {file.with_name(BEST)}."
-        )
-    old_seed = checkpoint.get("init_seed")
-    if str(old_seed) != str(config.seed):
-        raise CheckpointError(
-            f"{file} was started with --seed_everything {old_seed}, not {config.seed}."
-        )
-    old_model = ModelName.parse(str(checkpoint["model_class"]))
-    chosen = import_class(str(config.model["class_path"]))
-    model = ModelName.parse(f"{chosen.__module__}.{chosen.__qualname__}")
-    old_name = str(checkpoint.get("method", old_model.name))
-    if old_model.class_path != model.class_path or old_name != config.method:
-        raise CheckpointError(
-            f"{file} is of {old_name}, the model is now {config.method}. Resume with the "
-            "same model, or start a new run without --ckpt_path."
         )
     done, max_epochs = int(checkpoint["epoch"]), config.trainer.get("max_epochs")
     if max_epochs is not None and 0 <= max_epochs < done:
@@ -127,18 +109,24 @@ def check_resumable(
             f"{file} has finished {done} epochs; `trainer.max_epochs` must not be lower, "
             f"got {max_epochs}."
         )
-    old_data = _plain(checkpoint.get("datamodule_hyper_parameters", {}))
+    then, now = model_of(checkpoint), find_model(model.class_path)
+    pairs: dict[str, tuple[Any, Any]] = {
+        "model": (then.name, config.method),
+        "the class": (then.class_path, now.class_path),
+        "seed_everything": (str(checkpoint.get("init_seed")), str(config.seed)),
+    }
     for section, old, new in (
-        ("model", model_values(checkpoint), model_values_now),
-        ("data", old_data, data_values_now),
+        ("model", model_values(checkpoint), model.hparams),
+        ("data", data_values(checkpoint), datamodule.hparams),
     ):
-        for name, value in old.items():
-            if new.get(name) != value and name not in _MAY_CHANGE:
-                raise CheckpointError(
-                    f"{file} was trained with {section}.{name} = {value}, now it is "
-                    f"{new.get(name)}. Resume with the same options, name another run with "
-                    "--ckpt_path FOLDER, or start a new one without."
-                )
+        pairs |= {f"{section}.{k}": (v, new.get(k)) for k, v in old.items() if k not in _MAY_CHANGE}
+    for name, (before, after) in pairs.items():
+        if before != after:
+            raise CheckpointError(
+                f"{file} was trained with {name} = {before}, now it is {after}. Resume with the "
+                "same options, name another run with --ckpt_path FOLDER, or start a new one "
+                "without."
+            )
 
 
 def _plain(hparams: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,24 +6,18 @@ import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import yaml
 
-from pamt_lightning.errors import InputError, did_you_mean, error_context
+from pamt_lightning.errors import InputError, did_you_mean
 from pamt_lightning.files import write_whole
-from pamt_lightning.methods.registry import DEFAULT, find_method
-from pamt_lightning.training.layers import (
-    ModelName,
-    dataset_file,
-    make_layer,
-    merge,
-    nested,
-    resolve,
-)
+from pamt_lightning.methods.registry import DEFAULT, Method, find_method
+from pamt_lightning.training.layers import dataset_file, make_layer, merge, nested, resolve
 
+CONFIG = "config.yaml"  # of a run's folder
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 2000,
     "devices": 1,
@@ -32,6 +26,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
 }
 SIZES = ("num_features", "num_classes")  # of a model: those of the data
+BY_RUN = {*SIZES, "dirpath"}  # arguments that a run sets itself
 
 
 @dataclass(frozen=True)
@@ -97,11 +92,11 @@ class RunConfig:
         return cls.from_sections(resolved.model, content)
 
     @classmethod
-    def from_sections(cls, model: ModelName, content: Mapping[str, Any]) -> RunConfig:
+    def from_sections(cls, model: Method, content: Mapping[str, Any]) -> RunConfig:
         """A run from the sections of a config file, its model section being the arguments."""
         return cls(
             method=model.name,
-            model={"class_path": model.class_path, "init_args": dict(content.get("model", {}))},
+            model={"class_path": model.class_path, "init_args": dict(content.get("model") or {})},
             data=dict(content.get("data", {})),
             stopping=dict(content.get("stopping", {})),
             trainer={**TRAINER_DEFAULTS, **content.get("trainer", {})},
@@ -113,13 +108,13 @@ class RunConfig:
     def from_dict(cls, content: Mapping[str, Any]) -> RunConfig:
         """The run that `to_dict` describes."""
         layer = make_layer("the configuration", content)
-        return cls.from_sections(layer.model or ModelName.parse(DEFAULT.name), layer.content)
+        return cls.from_sections(layer.model or DEFAULT, layer.content)
 
     def to_dict(self) -> dict[str, Any]:
         """The run as ``config.yaml`` holds it: a method of the package is named, not its class."""
-        method = find_method(self.method)
-        is_own = method is not None and method.class_path == self.model["class_path"]
-        class_path = method.name if method and is_own else self.model["class_path"]
+        method, class_path = find_method(self.method), self.model["class_path"]
+        if method is not None and method.class_path == class_path:
+            class_path = method.name
         return deepcopy(
             {
                 "seed_everything": self.seed,
@@ -142,17 +137,18 @@ class RunConfig:
 
     def with_options(self, options: Mapping[str, Any]) -> RunConfig:
         """The same run with other values of options such as ``model.alpha``."""
-        content = nested(options)
-        sections: dict[str, Any] = {}
-        for name in ("data", "stopping", "trainer"):
-            sections[name] = dict(deepcopy(getattr(self, name)))
-            merge(sections[name], content.pop(name, {}))
-        model = {**self.model, "init_args": dict(self.model["init_args"])}
-        merge(model["init_args"], content.pop("model", {}))
-        seed = content.pop("seed_everything", self.seed)
-        if content:
-            raise InputError(f"there is no option {next(iter(content))!r}.")
-        return replace(self, model=model, seed=seed, **sections)
+        content: dict[str, Any] = {
+            name: getattr(self, name) for name in ("data", "stopping", "trainer", "seed")
+        }
+        content["model"] = self.model["init_args"]
+        changes = nested(options)
+        if "seed_everything" in changes:
+            changes["seed"] = changes.pop("seed_everything")
+        if unknown := changes.keys() - content.keys():
+            raise InputError(f"there is no option {min(unknown)!r}.")
+        merge(content, changes)
+        content["model"] = {**self.model, "init_args": content["model"]}
+        return replace(self, **content)
 
     def complete(self) -> RunConfig:
         """The same run with the defaults of data, model and stopping filled in.
@@ -175,10 +171,9 @@ class RunConfig:
 
 def import_class(class_path: str) -> type[Any]:
     """The class with that path."""
-    module, _, name = class_path.rpartition(".")
     try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        found = resolve_name(class_path)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"there is no class {class_path}: {error}.") from None
     if not isinstance(found, type):
         raise InputError(f"{class_path} is not a class.")
@@ -186,25 +181,28 @@ def import_class(class_path: str) -> type[Any]:
 
 
 def arguments(cls: type[Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a class by name; ``**options`` stands for those of its base."""
+    """The arguments of a class that users set; ``**options`` stands for those of its base."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
-        parameters = dict(inspect.signature(base).parameters)
-        others = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+        parameters = inspect.signature(base).parameters
         named = {k: p for k, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
         found = {**named, **found}
-        if not others:
+        if len(named) == len(parameters):
             break
-    return found
+    return {k: p for k, p in found.items() if k not in BY_RUN}
+
+
+def require_option(cls: type[Any], option: str, name: str) -> None:
+    """Refuse an option whose class has no argument of that name."""
+    known = arguments(cls)
+    if name not in known:
+        raise InputError(f"there is no option {option}.{did_you_mean(name, known)}")
 
 
 def _completed(cls: type[Any], section: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = {k: p for k, p in arguments(cls).items() if k not in (*SIZES, "dirpath")}
     for name in values:
-        if name not in known:
-            with error_context(f"{section}.{name}"):
-                raise InputError(f"there is no such option.{did_you_mean(name, known)}")
-    defaults = {k: p.default for k, p in known.items() if p.default is not p.empty}
+        require_option(cls, f"{section}.{name}", name)
+    defaults = {k: p.default for k, p in arguments(cls).items() if p.default is not p.empty}
     complete = {**defaults, **values}
     # The options of the synthetic graph are a dataclass; a configuration holds plain values.
     return {k: asdict(v) if is_dataclass(v) else v for k, v in complete.items()}  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback
 
+from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.graph import Graph
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 from pamt_lightning.nn import MLP
@@ -31,21 +32,19 @@ class LongRunNote(Callback):
     For methods that learn from soft labels, on CPUs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, data: GraphDataModule) -> None:
         super().__init__()
+        self._data = data
         self._started: float | None = None
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Estimate the memory if the graph is large."""
-        data = getattr(trainer, "datamodule", None)
-        if not isinstance(pl_module, SoftLabelModule) or data is None:
+        if not isinstance(pl_module, SoftLabelModule) or not trainer.is_global_zero:
             return
-        graph: Graph = data.graph
+        graph, batch_size = self._data.graph, self._data.effective_batch_size
         if graph.num_nodes + 2 * graph.num_edges < _LARGE or pl_module.device.type != "cpu":
             return
-        if not trainer.is_global_zero:
-            return
-        memory = memory_of(pl_module, graph, data.effective_batch_size, trainer.world_size)
+        memory = memory_of(pl_module, graph, batch_size, trainer.world_size)
         available = memory_for_each(max(1, trainer.world_size // max(1, trainer.num_nodes)))
         free = "" if available is None else f" ({available / 1e9:.1f} GB available)"
         size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"

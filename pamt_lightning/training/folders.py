@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from pytorch_lightning.utilities import rank_zero_only
@@ -15,22 +19,32 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.training.stopping import LAST
 
 RESULTS = "results.json"
-CONFIG = "config.yaml"
 _VERSION = re.compile(r"version_(\d+)$")
 _FIRST_PROCESS_FOLDER = "PAMT_RUN_FOLDER"  # tells the other processes where the first one writes
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of a run.
-
-    Attributes:
-        path: The folder.
-        resumed: The ``last.ckpt`` that the run resumes; none if it starts from the beginning.
-    """
+    """The folder of a run, and the ``last.ckpt`` that it resumes, if any."""
 
     path: Path
     resumed: Path | None = None
+    is_new: bool = False  # made for this run
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the run can be resumed."""
+        return (self.path / LAST).is_file()
+
+    @contextmanager
+    def removed_if_unused(self) -> Iterator[None]:
+        """Remove a new folder if its run fails before the first checkpoint."""
+        try:
+            yield
+        except BaseException:
+            if self.is_new and not self.has_checkpoint:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
 
 def choose_folder(
@@ -41,22 +55,16 @@ def choose_folder(
     root: Path | str | None,
     resume: Path | str | None,
 ) -> RunFolder:
-    """The folder of a run: a new one below ``root`` unless one is given or resumed.
+    """The folder of a run: a new one below ``root`` unless ``folder`` or ``resume`` names one.
 
-    Args:
-        data: The data, which the name of a new folder is made from.
-        method: Name of the method.
-        seed: Seed of the initialisation.
-        folder: The folder that the user named.
-        root: Where new folders are made.
-        resume: A ``last.ckpt``, or ``last`` for that of the newest run with the same name.
+    ``resume`` is a ``last.ckpt``, or ``last`` for that of the newest run with the same name.
     """
     given = _folder_of_first_process() if folder is None else Path(folder)
     if resume not in (None, "last"):
         file = Path(str(resume))
         place = RunFolder(given or file.parent, file)
     elif given is not None:
-        has_run = (given / LAST).is_file()
+        has_run = RunFolder(given).has_checkpoint
         if has_run and resume is None:
             raise InputError(
                 f"{given} holds a run already. Resume it with --ckpt_path last, or choose another "
@@ -65,10 +73,13 @@ def choose_folder(
         place = RunFolder(given, given / LAST if has_run else None)
     else:
         runs = Path(root or ".") / run_name(data, method, seed)
-        newest = newest_with(runs, LAST) if resume == "last" else None
-        place = RunFolder(newest or new_version(runs), newest and newest / LAST)
+        old = [path for path in versions(runs) if RunFolder(path).has_checkpoint]
+        if resume == "last" and old:
+            place = RunFolder(old[-1], old[-1] / LAST)
+        else:
+            place = RunFolder(new_version(runs), is_new=True)
     if resume is not None and place.resumed is None:
-        print("There is no last.ckpt of this run: starting it.", file=sys.stderr)
+        print("there is no last.ckpt of this run: starting it.", file=sys.stderr)
     # The processes that Lightning starts for other devices write to the same folder.
     os.environ[_FIRST_PROCESS_FOLDER] = str(place.path.absolute())
     return place
@@ -100,23 +111,14 @@ def versions(folder: Path) -> list[Path]:
 def new_version(folder: Path) -> Path:
     """Make the folder of a new run; two processes never get the same one."""
     old = versions(folder)
-    number = int(old[-1].name.rpartition("_")[2]) + 1 if old else 0
+    first = int(old[-1].name.rpartition("_")[2]) + 1 if old else 0
     try:
-        # Apart from the loop: a dangling link raises FileExistsError for ever.
-        folder.mkdir(parents=True, exist_ok=True)
-        while True:
+        folder.mkdir(parents=True, exist_ok=True)  # not in the loop, which would never end
+        for number in count(first):
             path = folder / f"version_{number}"
-            try:
+            with suppress(FileExistsError):
                 path.mkdir()
-            except FileExistsError:
-                number += 1
-            else:
-                return path
+                break
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}.") from None
-
-
-def newest_with(folder: Path, name: str) -> Path | None:
-    """The newest run in a folder that has the file ``name``."""
-    having = [path for path in versions(folder) if (path / name).is_file()]
-    return having[-1] if having else None
+    return path

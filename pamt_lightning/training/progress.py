@@ -61,16 +61,11 @@ class EpochBar(ProgressBar):
             self._bar.set_postfix(metrics, refresh=False)
         self._bar.update(1)
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Close the bar, leaving it on the screen."""
-        self._close()
-
-    def on_exception(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
-    ) -> None:
-        """Close the bar."""
-        self._close()
-
-    def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
+
+    def on_exception(self, *_: Any) -> None:
+        """Close the bar."""
+        self.on_train_end()

@@ -40,6 +40,7 @@ def result_record(
 ) -> dict[str, Any]:
     """Everything worth keeping of a run; TensorBoard gets the hyper-parameters."""
     graph, split = data.graph, data.split
+    by_choice = isinstance(model, PAMTModule) and model.inference == "auto"
     record = {
         "method": config.method,
         "dataset": data.dataset_name,
@@ -54,7 +55,7 @@ def result_record(
         "val_loss": stopping.best_loss if stopping.best_state else None,
         "epochs": trainer.fit_loop.epoch_progress.current.completed,
         "best_epoch": stopping.best_epoch,
-        "inference": _chosen_inference(model),
+        "inference": model.chosen if by_choice else None,
         "random_edges": getattr(model, "random_share", None),
         "seconds": round(stopping.seconds, 3),
         "peak_memory_mb": peak_memory_mb(),
@@ -75,13 +76,6 @@ def result_record(
     }
     _log_hparams(trainer, model, record)
     return record
-
-
-def _chosen_inference(model: NodeClassificationModule) -> str | None:
-    """What ``inference="auto"`` has chosen; none where there is no choice."""
-    if isinstance(model, PAMTModule) and model.inference == "auto":
-        return model.chosen
-    return None
 
 
 def environment() -> dict[str, str | int]:

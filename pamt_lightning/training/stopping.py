@@ -15,6 +15,10 @@ from torch import Tensor
 from pamt_lightning.errors import InputError
 
 BEST, LAST = "best.ckpt", "last.ckpt"
+_STATE = (
+    *("wait", "top_acc", "low_loss", "best_acc", "best_loss"),
+    *("best_epoch", "best_state", "seconds"),
+)
 
 
 class BestStopping(Checkpoint):
@@ -75,11 +79,6 @@ class BestStopping(Checkpoint):
         """Whether training should stop."""
         return self.wait >= self.patience
 
-    def path_of(self, trainer: pl.Trainer, name: str) -> Path | None:
-        """Path of ``best.ckpt`` or ``last.ckpt``; None if the run has no folder."""
-        folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
-        return Path(folder) / name if folder else None
-
     # Hooks -------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -112,7 +111,7 @@ class BestStopping(Checkpoint):
         acc, loss = (float(trainer.callback_metrics[name]) for name in ("val_acc", "val_loss"))
         if not math.isfinite(loss):
             raise InputError(
-                f"Training diverged: `val_loss` is {loss} in epoch {trainer.current_epoch + 1}. "
+                f"training diverged: `val_loss` is {loss} in epoch {trainer.current_epoch + 1}. "
                 "Lower the learning rate."
             )
         if self.update(acc, loss):
@@ -128,7 +127,7 @@ class BestStopping(Checkpoint):
             return
         if not self.best_state:
             raise InputError(
-                "Nothing was trained and validated: there must be at least one epoch with a "
+                "nothing was trained and validated: there must be at least one epoch with a "
                 "validation (see trainer.max_epochs, trainer.limit_val_batches)."
             )
         self.save(trainer)
@@ -139,12 +138,9 @@ class BestStopping(Checkpoint):
         now = time.monotonic()
         self.seconds += now - self._started
         self._started = self._written = now
-        self._writing_best = True
-        try:
-            self._write(trainer, BEST)
-        finally:
-            self._writing_best = False
-        self._write(trainer, LAST)
+        for name in (BEST, LAST):
+            self._writing_best = name == BEST
+            self._write(trainer, name)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -159,16 +155,7 @@ class BestStopping(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next epochs depend on."""
-        return {
-            "wait": self.wait,
-            "top_acc": self.top_acc,
-            "low_loss": self.low_loss,
-            "best_acc": self.best_acc,
-            "best_loss": self.best_loss,
-            "best_epoch": self.best_epoch,
-            "best_state": self.best_state,
-            "seconds": self.seconds,
-        }
+        return {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from the checkpoint, with the patience of the new run."""
@@ -176,12 +163,12 @@ class BestStopping(Checkpoint):
             setattr(self, name, value)
 
     def _write(self, trainer: pl.Trainer, name: str) -> None:
-        path = self.path_of(trainer, name)
-        if path is None:
+        folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
+        if not folder:
             return
-        part = path.with_name(f".{name}.part")
+        part = Path(folder) / f".{name}.part"
         trainer.save_checkpoint(part)
         if trainer.is_global_zero:
             with open(part, "rb+") as file:
                 os.fsync(file.fileno())
-            os.replace(part, path)
+            os.replace(part, part.with_name(name))

@@ -69,8 +69,7 @@ class TensorBoardMonitor(Callback):
         pl_module: pl.LightningModule,
         outputs: Any,
         batch: GraphBatch,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        *_: Any,
     ) -> None:
         """Draw the confusion matrix and the reliability of the test prediction."""
         board = _board(trainer)

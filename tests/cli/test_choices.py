@@ -10,25 +10,18 @@ from pamt_lightning.cli.choices import Choices
 from pamt_lightning.errors import InputError
 
 
-@pytest.fixture(autouse=True)
-def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cora.yaml").write_text("data: {dataset: cora_ml}")
-    (tmp_path / "cpu.yaml").write_text("trainer: {accelerator: cpu}\ndata: {train: 3}")
-
-
-def test_choices_are_taken_out_and_other_words_keep_their_order() -> None:
+def test_choices_are_taken_out_and_other_arguments_keep_their_order() -> None:
     args = ["--model.lr", "0.1", "-c", "a.yaml", "--data.path=x", "--config=b.yaml", "--model"]
     args += ["GAT", "--ckpt_path", "last", "--data.train", "3", "--print_config"]
-    choices = Choices.read(args)
-    assert choices.files == ("a.yaml", "b.yaml")
-    assert choices.model == "GAT"
-    assert choices.data == {"path": "x"}
-    assert choices.options == {"data.path": "x"}
-    assert choices.ckpt_path == "last"
-    assert choices.print_config
-    assert not choices.shows_help
-    assert choices.words == ("--model.lr", "0.1", "--data.train", "3")
+    assert Choices.read(args) == Choices(
+        files=("a.yaml", "b.yaml"),
+        model="GAT",
+        data={"path": "x"},
+        ckpt_path="last",
+        print_config=True,
+        help=None,
+        args=("--model.lr", "0.1", "--data.train", "3", "--data.path=x"),
+    )
 
 
 def test_the_last_value_of_an_option_counts() -> None:
@@ -41,7 +34,6 @@ def test_the_last_value_of_an_option_counts() -> None:
 @pytest.mark.parametrize(
     ("args", "model"),
     [
-        (["--model.help", "GAT"], "GAT"),
         (["--model.help=GATModule"], "GAT"),
         (["--model", "GAT", "--model.help"], "GAT"),
         (["--model.help", "--model", "gat"], "GAT"),
@@ -49,14 +41,16 @@ def test_the_last_value_of_an_option_counts() -> None:
     ],
 )
 def test_help_on_a_model_names_it(args: list[str], model: str) -> None:
-    assert Choices.read(["--config", "missing.yaml", *args]).resolve().model.name == model
+    choices = Choices.read(["--config", "missing.yaml", *args])
+    assert choices.help == "model"
+    assert choices.resolve().model.name == model
 
 
-def test_data_named_in_any_way_is_noticed() -> None:
+def test_data_named_in_any_way_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cpu.yaml").write_text("trainer: {accelerator: cpu}\ndata: {train: 3}")
     for args in (
-        ["--config", "cora.yaml"],
-        ["-ccora.yaml"],
-        ["--config", "cpu.yaml", "--config", "configs/pubmed.yaml"],
+        ["-c", "cpu.yaml", "-cconfigs/pubmed.yaml"],
         ["--data.path", "x"],
         ["--data.dataset=pubmed"],
     ):

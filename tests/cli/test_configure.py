@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pamt_lightning import GATModule
 from pamt_lightning.cli.configure import Configurator, FitOptions
-from pamt_lightning.cli.main import main
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS
-from tests.small_run import failed, parsed
+from tests.small_run import failed, output_of, parsed
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +20,9 @@ def configure() -> Configurator:
     return Configurator()
 
 
-def default(model: type, name: str) -> Any:
-    return inspect.signature(model).parameters[name].default
-
-
-# Precedence ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "argv",
     [
-        ["--model", "GAT", "--model.lr", "0.1"],
         ["--model.lr", "0.1", "--model", "GAT"],
         ["--model.lr=0.1", "--model=gat"],
         ["--model.lr", "1e-1", "--config", "configs/cora_ml.yaml", "--model", "GAT"],
@@ -45,68 +31,53 @@ def default(model: type, name: str) -> Any:
         ["--model.class_path", "pamt_lightning.GATModule", "--model.lr", "0.1"],
     ],
 )
-def test_command_line_options_override_files_wherever_they_are(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = parsed(argv, capsys)["model"]
+def test_command_line_options_override_files_wherever_they_are(argv: list[str]) -> None:
+    model = parsed(argv)["model"]
     assert model["class_path"] == "GAT"
     assert model["init_args"]["lr"] == 0.1
     assert model["init_args"]["dropout"] == 0.6  # neither PAMT's nor that of the data set's file
 
 
-def test_no_config_is_the_synthetic_config(capsys: pytest.CaptureFixture[str]) -> None:
-    without = parsed([], capsys)
-    with_it = parsed(["--config", "configs/synthetic.yaml"], capsys)
+def test_no_config_is_the_synthetic_config() -> None:
+    without = parsed([])
+    with_it = parsed(["--config", "configs/synthetic.yaml"])
     with_it["data"]["dataset"] = None
     assert without == with_it
 
 
-def test_plain_values_override_words_and_files(configure: Configurator) -> None:
+def test_plain_values_override_files(configure: Configurator) -> None:
     options = {"model.alpha": 0.25, "data.synthetic.num_nodes": 50, "seed_everything": 4}
     config = configure(["configs/cora_ml.yaml"], "PAMT_1", {**options, "data.split_seed": "val3"})
-    assert config.method == "PAMT_1"
+    assert (config.method, config.seed) == ("PAMT_1", 4)
     assert config.model["class_path"] == "pamt_lightning.PAMTModule"
     init_args = config.model["init_args"]
     assert (init_args["alpha"], init_args["momentum"], init_args["lr"]) == (0.25, 0.0, 0.05)
-    assert config.data["dataset"] == "cora_ml"
-    assert config.data["split_seed"] == "val3"
+    assert (config.data["dataset"], config.data["split_seed"]) == ("cora_ml", "val3")
     assert config.data["synthetic"]["num_nodes"] == 50
-    assert config.seed == 4
-    assert configure(["configs/cora_ml.yaml"]).model["init_args"]["alpha"] == 0.1
     values = configure([], "GAT", {"data.dataset": "pubmed"}).model["init_args"]
     assert values["num_output_heads"] == 8  # of the method's file for this data set
-    assert values["hidden_dim"] == default(GATModule, "hidden_dim")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_a_printed_config_gives_the_same_run_again(
-    method: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], configure: Configurator
+    method: Any, tmp_path: Path, configure: Configurator
 ) -> None:
     config = configure(["configs/pubmed.yaml"], method.name, {"data.train": 7})
     config.save(tmp_path / "run.yaml")
     assert configure(["run.yaml"]) == config
-    assert config.to_dict() == parsed(["--config", "run.yaml"], capsys)
+    assert config.to_dict() == parsed(["--config", "run.yaml"])
 
 
-def test_a_run_is_named_as_the_user_chose(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], configure: Configurator
-) -> None:
-    for argv, name in (
-        (["--model", "PAMT_0"], "PAMT_0"),
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
         (["--model", "pamt-0", "--model.refresh_interval", "5"], "PAMT_0"),
-        (["--model", "PAMT", "--model.momentum", "0"], "PAMT"),
         (["--model.momentum", "0"], "PAMT"),
         (["--model", "pamt_lightning.PAMTModule", "--model.refresh_interval", "0"], "PAMT"),
-    ):
-        config = parsed(argv, capsys)
-        assert config["model"]["class_path"] == name
-    (tmp_path / "old.yaml").write_text(
-        "model: {class_path: pamt_lightning.PAMTModule, init_args: {momentum: 0}}"
-    )
-    assert configure(["old.yaml"]).method == "PAMT"
-
-
-# Errors --------------------------------------------------------------------------------------
+    ],
+)
+def test_a_run_is_named_as_the_user_chose(argv: list[str], name: str) -> None:
+    assert parsed(argv)["model"]["class_path"] == name
 
 
 @pytest.mark.parametrize(
@@ -123,42 +94,30 @@ def test_a_run_is_named_as_the_user_chose(
         (["--model.lr", "fast"], ("model.lr", "float", "'fast'")),
         (["--model.lr"], ("model.lr", "float")),
         (["--data.split", "half"], ("data.split", "'ppnp', 'random', 'given'", "'half'")),
-        (["--data.batch_size", "many"], ("data.batch_size", "int", "'many'")),
         (["--seed_everything", "false"], ("seed_everything", "int", "False")),
         (["--test_after_fit", "maybe"], ("test_after_fit", "bool", "maybe")),
         (["--trainer.max_epochs", "1.5"], ("trainer.max_epochs", "int", "1.5")),
         (["--model", "collections.OrderedDict"], ("OrderedDict", "NodeClassificationModule")),
         (["--model", "pamt_lightning.no.Such"], ("pamt_lightning.no.Such",)),
         (["oops"], ("oops",)),
+        (["--config", "model: {init_args: {hiden_dim: 3}}"], ("model.hiden_dim", "'hidden_dim'")),
+        (["--config", "trainer: {max_epoch: 3}"], ("trainer.max_epoch", "'max_epochs'")),
+        (["--config", "data: {batch_size: many}"], ("data.batch_size", "int", "'many'")),
+        (["--config", "data: {synthetic: {num_nodes: many}}"], ("data.synthetic", "many")),
+        (["--config", "stopping: {patience: [1]}"], ("stopping.patience", "int", "[1]")),
+        (["--config", "seed_everything: x"], ("seed_everything", "int")),
     ],
 )
-def test_a_wrong_option_is_named_with_what_it_takes(
-    argv: list[str], facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_a_wrong_option_is_named_with_its_file_and_what_it_takes(
+    argv: list[str], facts: tuple[str, ...], tmp_path: Path
 ) -> None:
-    line = failed(["fit", *argv, "--print_config"], capsys)
+    if argv[0] == "--config":
+        (tmp_path / "bad.yaml").write_text(argv[1])
+        argv = ["--config", "configs/cora_ml.yaml", "--config", "bad.yaml"]
+        facts = ("bad.yaml", *facts)
+    line = failed(["fit", *argv, "--print_config"])
     assert all(fact in line for fact in facts), line
     assert len(line) < 250
-
-
-@pytest.mark.parametrize(
-    ("content", "facts"),
-    [
-        ("model: {init_args: {hiden_dim: 3}}", ("model.hiden_dim", "'hidden_dim'")),
-        ("trainer: {max_epoch: 3}", ("trainer.max_epoch", "'max_epochs'")),
-        ("data: {trian: 3}", ("data.trian", "'train'")),
-        ("data: {batch_size: many}", ("data.batch_size", "int", "'many'")),
-        ("data: {synthetic: {num_nodes: many}}", ("data.synthetic", "many")),
-        ("stopping: {patience: [1]}", ("stopping.patience", "int", "[1]")),
-        ("seed_everything: x", ("seed_everything", "int")),
-    ],
-)
-def test_a_wrong_value_in_a_file_is_named_with_the_file(
-    content: str, facts: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.yaml").write_text(content)
-    argv = ["--config", "configs/cora_ml.yaml", "--config", "bad.yaml", "--print_config"]
-    line = failed(["fit", *argv], capsys)
-    assert all(fact in line for fact in ("bad.yaml", *facts)), line
 
 
 def test_options_that_only_other_commands_have_are_passed_over(
@@ -178,44 +137,26 @@ def test_a_wrong_value_from_python_is_named(configure: Configurator) -> None:
         configure([], None, {"model.mometum": 0.1})
 
 
-def test_the_method_of_a_later_file_is_noted_in_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_method_of_a_later_file_is_noted_in_one_line() -> None:
     files = ["--config", "configs/baselines/gat.yaml", "--config", "configs/synthetic.yaml"]
-    assert main(["fit", *files, "--print_config"]) == 0
-    note = capsys.readouterr().err
+    (note,) = output_of(["fit", *files, "--print_config"])[1].splitlines()
     assert note.startswith("pamt fit: note: ")
     assert "configs/baselines/gat.yaml" in note
-    assert len(note.splitlines()) == 1
-    assert main(["fit", *files[2:], *files[:2], "--print_config"]) == 0
-    assert capsys.readouterr().err == ""
 
 
-# Help ----------------------------------------------------------------------------------------
-
-
-def test_help_lists_the_options_of_all_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--help"]) == 0
-    shown = capsys.readouterr().out
-    for option in ("--config", "--ckpt_path", "--run_dir", "--data.path", "--model.momentum"):
-        assert option in shown
-    assert "--trainer.max_epochs" in shown
+def test_help_lists_the_options_of_all_sections() -> None:
+    shown, _ = output_of(["fit", "--help"])
+    for option in ("config", "ckpt_path", "data.path", "model.momentum", "trainer.max_epochs"):
+        assert f"--{option}" in shown
     assert "--stopping.patience" in shown
     assert "--stopping.dirpath" not in shown
     assert "--model.num_features" not in shown
 
 
-@pytest.mark.parametrize("argv", [["--model.help", "GAT"], ["--model.help", "--model", "gat"]])
-def test_the_options_of_a_method_are_explained(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fit", "--config", "configs/cora_ml.yaml", *argv]) == 0
-    shown = capsys.readouterr().out
+def test_the_options_of_a_method_are_explained() -> None:
+    shown, _ = output_of(["fit", "--config", "configs/cora_ml.yaml", "--model.help", "GAT"])
     assert "--model.num_output_heads" in shown
     assert "--model.momentum" not in shown
-
-
-# Commands with many runs ---------------------------------------------------------------------
 
 
 def test_a_command_with_many_runs_has_the_options_of_fit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,19 +12,13 @@ import torch
 from pamt_lightning.cli.main import main
 from pamt_lightning.methods.registry import METHODS
 from pamt_lightning.training.checkpoint import load_checkpoint
-from tests.small_run import DATA, failed, results, rows_of, write_own_graph
+from tests.small_run import DATA, failed, output_of, results, rows_of, write_own_graph
 
 COMMANDS = ("test", "validate", "predict")
 QUIET = ["--trainer.enable_progress_bar", "false"]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def metrics_in(shown: str) -> dict[str, str]:
-    return {line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines()[1:]}
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def fit_own(name: str, *options: str) -> None:
@@ -33,26 +28,20 @@ def fit_own(name: str, *options: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "best.ckpt"])
-def test_a_checkpoint_alone_gives_the_metrics_of_its_run(
-    path: str, finished_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkpoint_alone_gives_the_metrics_of_its_run(path: str, finished_run: Path) -> None:
     record = results(finished_run)
-    capsys.readouterr()
-    assert main(["test", "--ckpt_path", str(finished_run / path), *QUIET]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("PAMT on synthetic (240 nodes")
-    assert metrics_in(captured.out)["test_acc"] == f"{100 * record['test_acc']:.2f} %"
-    assert captured.err == ""
-    assert main(["validate", "--ckpt_path", str(finished_run / path), *QUIET]) == 0
-    captured = capsys.readouterr()
-    assert metrics_in(captured.out)["val_acc"] == f"{100 * record['val_acc']:.2f} %"
-    assert metrics_in(captured.out)["val_loss"] == f"{record['val_loss']:.4f}"
-    assert captured.err == ""
+    checkpoint = ["--ckpt_path", str(finished_run / path), *QUIET]
+    for command, name in (("test", "test_acc"), ("validate", "val_acc")):
+        shown, errors = output_of([command, *checkpoint])
+        assert errors == ""
+        assert shown.startswith("PAMT on synthetic (240 nodes")
+        assert re.search(rf"{name} +{100 * record[name]:.2f} %", shown)
+    assert re.search(rf"val_loss +{record['val_loss']:.4f}", shown)
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS])
 def test_predictions_of_every_method_give_the_test_accuracy_of_its_run(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path
 ) -> None:
     """Also a finished run that is resumed stays as it is."""
     write_own_graph(tmp_path / "mine")
@@ -67,9 +56,8 @@ def test_predictions_of_every_method_give_the_test_accuracy_of_its_run(
     right = [rows[i]["class"] == ("blue" if i % 2 else "red") for i in parts["test"]]
     assert sum(right) / len(right) == pytest.approx(record["test_acc"])
     best = load_checkpoint(Path("r/best.ckpt"))["state_dict"]
-    capsys.readouterr()
-    assert main(["fit", "--ckpt_path", "r"]) == 0
-    assert f"after epoch {record['epochs']} of r/last.ckpt" in capsys.readouterr().err
+    _, errors = output_of(["fit", "--ckpt_path", "r"])
+    assert f"after epoch {record['epochs']} of r/last.ckpt" in errors
     assert results("r")["test_metrics"] == record["test_metrics"]
     after = load_checkpoint(Path("r/best.ckpt"))["state_dict"]
     assert best.keys() == after.keys()
@@ -77,7 +65,7 @@ def test_predictions_of_every_method_give_the_test_accuracy_of_its_run(
 
 
 def test_a_new_graph_without_labels_is_predicted_and_one_with_other_classes_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     write_own_graph(tmp_path / "mine")
     write_own_graph(tmp_path / "new", [""] * 30, 1)
@@ -89,24 +77,21 @@ def test_a_new_graph_without_labels_is_predicted_and_one_with_other_classes_refu
     right = sum(row["class"] == ("blue" if i % 2 else "red") for i, row in enumerate(rows))
     assert right >= 27
     write_own_graph(tmp_path / "other", ["green"] * 30, 1)
-    capsys.readouterr()
-    line = failed(["test", "--ckpt_path", "r", "--data.path", "other"], capsys)
+    line = failed(["test", "--ckpt_path", "r", "--data.path", "other"])
     assert "other" in line
     assert "'green'" in line
 
 
-def test_data_with_other_attributes_is_refused(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_with_other_attributes_is_refused(finished_run: Path, tmp_path: Path) -> None:
     write_own_graph(tmp_path / "mine", [""] * 30)
-    line = failed(["predict", "--ckpt_path", str(finished_run), "--data.path", "mine"], capsys)
+    line = failed(["predict", "--ckpt_path", str(finished_run), "--data.path", "mine"])
     assert "60 attributes" in line
     assert "mine has 2" in line
 
 
 @pytest.mark.parametrize("scale", ["none", "l1", "standard"])
 def test_columns_are_ordered_and_scaled_as_in_training(
-    scale: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_own_graph(tmp_path / "mine")
     fit_own("mine", "--data.scale_features", scale)
@@ -117,29 +102,20 @@ def test_columns_are_ordered_and_scaled_as_in_training(
         lines = [f"{i},{label},{b},{a}" for i, label, a, b in rows]
         lines[0] = f"id,label,{header},a"
         (tmp_path / name / "nodes.csv").write_text("\n".join(lines))
-    written = []
-    for more in ([], ["--data.path", "mine"], ["--data.path", "swapped"]):
-        assert main(["predict", "--ckpt_path", "r", *more, *QUIET, "--output", "p.csv"]) == 0
-        written.append((tmp_path / "p.csv").read_bytes())
-    assert written[0] == written[1] == written[2]
-    capsys.readouterr()
-    line = failed(["predict", "--ckpt_path", "r", "--data.path", "odd"], capsys)
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")  # the checkpoint finds its data from any folder
+    written = set()
+    for more in ([], ["--data.path", "../mine"], ["--data.path", "../swapped"]):
+        assert main(["predict", "--ckpt_path", "../r", *more, *QUIET, "--output", "p.csv"]) == 0
+        written.add(Path("p.csv").read_bytes())
+    assert len(written) == 1
+    line = failed(["predict", "--ckpt_path", "../r", "--data.path", "../odd"])
     assert "odd" in line
     assert "`b`" in line
 
 
-def test_a_checkpoint_finds_its_data_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_own_graph(tmp_path / "mine")
-    fit_own("mine")
-    (tmp_path / "deeper").mkdir()
-    monkeypatch.chdir(tmp_path / "deeper")
-    assert main(["predict", "--ckpt_path", "../r", *QUIET]) == 0
-
-
 def test_a_config_leaves_data_and_values_of_the_checkpoint(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "cpu.yaml").write_text("trainer: {accelerator: cpu}")
     (tmp_path / "alpha.yaml").write_text("model: {class_path: PAMT, init_args: {alpha: 1.0}}")
@@ -162,45 +138,37 @@ def test_a_config_leaves_data_and_values_of_the_checkpoint(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_model_is_that_of_the_checkpoint(
-    command: str, finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, finished_run: Path, tmp_path: Path
 ) -> None:
     checkpoint = ["--ckpt_path", str(finished_run)]
     assert main([command, *checkpoint, "--model", "pamt", *QUIET]) == 0
-    capsys.readouterr()
-    line = failed([command, *checkpoint, "--model", "gat"], capsys)
+    line = failed([command, *checkpoint, "--model", "gat"])
     assert all(fact in line for fact in ("--model gat", "GAT", "PAMT"))
     (tmp_path / "gat.yaml").write_text("model: {class_path: pamt_lightning.GATModule}")
-    assert "gat.yaml" in failed([command, *checkpoint, "--config", "gat.yaml"], capsys)
+    assert "gat.yaml" in failed([command, *checkpoint, "--config", "gat.yaml"])
     (tmp_path / "bad.yaml").write_text("model: [")
-    assert "bad.yaml, line" in failed([command, *checkpoint, "--config", "bad.yaml"], capsys)
-    line = failed([command, *checkpoint, "--model.hiden_dim", "3"], capsys)
-    assert "hidden_dim" in line
+    assert "bad.yaml, line" in failed([command, *checkpoint, "--config", "bad.yaml"])
+    assert "hidden_dim" in failed([command, *checkpoint, "--model.hiden_dim", "3"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_runs_without_a_trained_model(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "--ckpt_path" in failed([command], capsys)
+def test_nothing_runs_without_a_trained_model(command: str) -> None:
+    assert "--ckpt_path" in failed([command])
     for name in ("best", "last", "nowhere/best.ckpt"):
-        assert name in failed([command, "--ckpt_path", name], capsys)
+        assert name in failed([command, "--ckpt_path", name])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_and_the_configuration_are_printed(
-    command: str, finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, finished_run: Path, tmp_path: Path
 ) -> None:
-    assert main([command, "--help"]) == 0
-    assert "--ckpt_path" in capsys.readouterr().out
-    assert main([command, "--ckpt_path", str(finished_run), "--print_config"]) == 0
-    shown = capsys.readouterr().out
+    assert "--ckpt_path" in output_of([command, "--help"])[0]
+    shown, _ = output_of([command, "--ckpt_path", str(finished_run), "--print_config"])
     assert "hidden_dim: 8" in shown
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_cannot_be_written_is_named(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_cannot_be_written_is_named(finished_run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     argv = ["--ckpt_path", str(finished_run), "--output", "file/p.csv", *QUIET]
-    assert "file/p.csv" in failed(["predict", *argv], capsys)
+    assert "file/p.csv" in failed(["predict", *argv])

@@ -12,29 +12,24 @@ import pytest
 from pamt_lightning import __version__
 from pamt_lightning.cli.main import COMMANDS, main
 from pamt_lightning.errors import InputError
-from tests.small_run import failed
+from tests.small_run import failed, output_of
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["help"]])
-def test_help_names_every_command_and_how_to_choose_a_method(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(argv) == 0
-    shown = capsys.readouterr().out
+def test_help_names_every_command_and_how_to_choose_a_method(argv: list[str]) -> None:
+    shown, _ = output_of(argv)
     assert all(f"\n  {command}" in shown for command in COMMANDS)
     assert "--model GAT" in shown
     assert "pamt fit --model.help PAMT" in shown
 
 
-@pytest.mark.parametrize("option", ["--version", "-V"])
-def test_version_is_printed(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([option]) == 0
-    assert capsys.readouterr().out == f"pamt {__version__}\n"
+def test_version_is_printed() -> None:
+    assert output_of(["--version"]) == output_of(["-V"]) == (f"pamt {__version__}\n", "")
 
 
-def test_a_mistyped_command_gets_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Did you mean 'fit'?" in failed(["fitt"], capsys)
-    assert "pamt --help" in failed(["xyz"], capsys)
+def test_a_mistyped_command_gets_the_right_one() -> None:
+    assert "Did you mean 'fit'?" in failed(["fitt"])
+    assert "pamt --help" in failed(["xyz"])
 
 
 @pytest.mark.parametrize(
@@ -46,18 +41,13 @@ def test_a_mistyped_command_gets_the_right_one(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_wrong_input_and_interrupts_are_one_line(
-    raised: BaseException,
-    code: int,
-    printed: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    raised: BaseException, code: int, printed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def command(argv: list[str]) -> int:
         raise raised
 
     monkeypatch.setattr("pamt_lightning.cli.datasets.run", command)
-    assert main(["datasets"]) == code
-    assert capsys.readouterr().err == printed
+    assert output_of(["datasets"], code) == ("", printed)
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

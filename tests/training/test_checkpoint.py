@@ -13,14 +13,7 @@ import torch
 from pamt_lightning import run
 from pamt_lightning.errors import CheckpointError
 from pamt_lightning.methods.base import CHECKPOINT_FORMAT
-from pamt_lightning.training.checkpoint import (
-    data_state,
-    find_checkpoint,
-    layer_of,
-    load_checkpoint,
-    model_of,
-    model_values,
-)
+from pamt_lightning.training.checkpoint import find_checkpoint, layer_of, load_checkpoint
 from tests.small_run import small_config
 
 
@@ -43,34 +36,30 @@ def test_a_checkpoint_is_a_file_or_in_a_folder(
 @pytest.mark.parametrize(
     ("path", "name", "facts"),
     [
-        ("missing.ckpt", "best.ckpt", ("missing.ckpt", "best.ckpt, last.ckpt")),
-        ("empty", "last.ckpt", ("empty/last.ckpt", "before its first save")),
-        ("nowhere/x.ckpt", "best.ckpt", ("nowhere/x.ckpt",)),
+        ("missing.ckpt", "best.ckpt", r"missing\.ckpt.* best\.ckpt, last\.ckpt"),
+        ("empty", "last.ckpt", r"empty/last\.ckpt.* before its first save"),
+        ("nowhere/x.ckpt", "best.ckpt", r"nowhere/x\.ckpt"),
     ],
 )
-def test_a_missing_checkpoint_is_named(
-    path: str, name: str, facts: tuple[str, ...], folder: Path
-) -> None:
+def test_a_missing_checkpoint_is_named(path: str, name: str, facts: str, folder: Path) -> None:
     (folder / "empty").mkdir(exist_ok=True)
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(CheckpointError, match=facts):
         find_checkpoint(folder / path, name)
-    assert all(fact in str(error.value) for fact in facts), error.value
 
 
 def test_a_checkpoint_holds_what_its_run_was(folder: Path) -> None:
     for name in ("best.ckpt", "last.ckpt"):
         checkpoint = load_checkpoint(folder / name)
         assert checkpoint["format"] == CHECKPOINT_FORMAT
-        model = model_of(checkpoint)
-        assert (model.name, model.class_path) == ("PAMT_0", "pamt_lightning.PAMTModule")
-        assert model_values(checkpoint)["num_features"] == 60
-        assert data_state(checkpoint)["class_names"] == ["class_0", "class_1", "class_2"]
+        assert checkpoint["GraphDataModule"]["class_names"] == ["class_0", "class_1", "class_2"]
         layer = layer_of(checkpoint, with_data=True)
+        assert layer.model is not None
+        assert layer.model.name == "PAMT_0"
+        assert layer.model.class_path == "pamt_lightning.PAMTModule"
         assert layer.content["model"]["hidden_dim"] == 8
         assert "num_features" not in layer.content["model"]
         assert layer.content["data"]["train"] == 5
         assert "data" not in layer_of(checkpoint, with_data=False).content
-    assert "loops" not in load_checkpoint(folder / "best.ckpt")
 
 
 def test_a_damaged_checkpoint_is_named(folder: Path, tmp_path: Path) -> None:
@@ -106,16 +95,8 @@ def test_a_checkpoint_that_holds_code_is_refused_unrun(
 def test_a_checkpoint_cannot_choose_what_is_imported(folder: Path) -> None:
     checkpoint = load_checkpoint(folder / "best.ckpt")
     with pytest.raises(CheckpointError, match=r"this\.Zen.* load_from_checkpoint"):
-        model_of({**checkpoint, "model_class": "this.Zen"})
+        layer_of({**checkpoint, "model_class": "this.Zen"}, with_data=True)
     assert "this" not in sys.modules
-
-
-def test_a_class_of_an_older_version_is_found_by_its_name(folder: Path) -> None:
-    checkpoint = {**load_checkpoint(folder / "best.ckpt")}
-    del checkpoint["method"]  # version 0.1 had none
-    old = {**checkpoint, "model_class": "pamt_lightning.modules.supervised.GATModule"}
-    assert model_of(old).name == "GAT"
-    assert model_of(old).class_path == "pamt_lightning.GATModule"
 
 
 def test_weights_that_do_not_fit_are_refused(folder: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pamt_lightning.cli.main import main
-from tests.small_run import failed, parsed, rows_of
+from tests.small_run import failed, output_of, parsed, rows_of
 
 OLD = Path(__file__).parents[1] / "fixtures" / "version_0_1"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((OLD / "expected.json").read_text())
@@ -43,8 +43,8 @@ def test_an_old_checkpoint_is_tested_and_predicts(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_old_configuration_is_accepted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = parsed(["--config", str(OLD / name / "config.yaml")], capsys)
+def test_an_old_configuration_is_accepted(name: str) -> None:
+    config = parsed(["--config", str(OLD / name / "config.yaml")])
     # Variants were named by their values; now a run is named as the user chooses.
     assert config["model"]["class_path"] == (
         "PAMT" if name in ("PAMT_0", "PAMT_1", "PAMT_r") else name
@@ -53,22 +53,19 @@ def test_an_old_configuration_is_accepted(name: str, capsys: pytest.CaptureFixtu
     assert config["trainer"]["max_epochs"] == 40
 
 
-def test_an_old_configuration_is_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["fit", "--config", str(OLD / "PAMT" / "config.yaml"), "--run_dir", "r"]) == 0
-    assert capsys.readouterr().out.startswith("PAMT on synthetic (240 nodes")
+def test_an_old_configuration_is_run(tmp_path: Path) -> None:
+    argv = ["fit", "--config", str(OLD / "PAMT" / "config.yaml"), "--run_dir", str(tmp_path)]
+    assert output_of(argv)[0].startswith("PAMT on synthetic (240 nodes")
 
 
 @pytest.mark.parametrize("path", ["PAMT", "PAMT/last.ckpt"])
 def test_an_old_run_cannot_be_resumed_and_says_what_to_do(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(OLD / "PAMT", "PAMT")
     before = {file.name: file.read_bytes() for file in Path("PAMT").iterdir()}
-    line = failed(["fit", "--ckpt_path", path], capsys)
+    line = failed(["fit", "--ckpt_path", path])
     assert "earlier version" in line
     assert "pamt fit --config PAMT/config.yaml" in line
     assert {file.name: file.read_bytes() for file in Path("PAMT").iterdir()} == before

@@ -20,13 +20,9 @@ def model_for(graph: Graph, kind: Any = PAMTModule, **options: Any) -> Any:
 
 def notes_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], epochs: int = 2) -> list[str]:
     data = small_data()
-    data.setup("fit")
-    quiet_trainer(tmp_path, epochs, LongRunNote()).fit(model_for(data.graph), datamodule=data)
-    return [
-        line
-        for line in capsys.readouterr().err.splitlines()
-        if "memory" in line or "epoch:" in line
-    ]
+    quiet_trainer(tmp_path, epochs, LongRunNote(data)).fit(model_for(data.graph), datamodule=data)
+    lines = capsys.readouterr().err.splitlines()
+    return [line for line in lines if "memory" in line or "epoch:" in line]
 
 
 def test_memory_and_time_of_a_long_run_are_printed(
@@ -63,9 +59,8 @@ def test_the_training_is_the_same_with_and_without_the_note(
     for large in (10, 10**9):
         monkeypatch.setattr(estimate, "_LARGE", large)
         data = small_data()
-        data.setup("fit")
         model = model_for(data.graph)
-        quiet_trainer(tmp_path / str(large), 3, LongRunNote()).fit(model, datamodule=data)
+        quiet_trainer(tmp_path / str(large), 3, LongRunNote(data)).fit(model, datamodule=data)
         states.append(model.state_dict())
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
 

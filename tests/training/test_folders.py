@@ -14,7 +14,6 @@ from pamt_lightning.training.folders import (
     RunFolder,
     choose_folder,
     new_version,
-    newest_with,
     run_name,
     versions,
 )
@@ -42,13 +41,17 @@ def test_the_folder_is_a_new_one_unless_one_is_named_or_resumed(tmp_path: Path) 
         return choose_folder(data, "PAMT", 1, folder, tmp_path, resume)
 
     runs = tmp_path / "synthetic" / "PAMT" / "split7_init1"
-    assert choose() == RunFolder(runs / "version_0")
-    assert choose(resume="last") == RunFolder(runs / "version_1")  # nothing to resume
-    (runs / "version_0" / "last.ckpt").touch()
-    resumed = RunFolder(runs / "version_0", runs / "version_0" / "last.ckpt")
+    assert choose() == RunFolder(runs / "version_0", is_new=True)
+    assert choose(resume="last") == RunFolder(runs / "version_1", is_new=True)
+    for number in (2, 9, 10):
+        (runs / f"version_{number}").mkdir()
+    (runs / "version_2" / "last.ckpt").touch()
+    (runs / "version_9" / "last.ckpt").touch()
+    (runs / "version_10" / "last.ckpt").mkdir()  # not a file
+    resumed = RunFolder(runs / "version_9", runs / "version_9" / "last.ckpt")
     assert choose(resume="last") == resumed
-    assert choose(resume=runs / "version_0" / "last.ckpt") == resumed
-    assert choose() == RunFolder(runs / "version_2")
+    assert choose(resume=runs / "version_9" / "last.ckpt") == resumed
+    assert choose() == RunFolder(runs / "version_11", is_new=True)
     mine = tmp_path / "mine"
     assert choose(mine) == choose(mine, "last") == RunFolder(mine)
     mine.mkdir()
@@ -72,35 +75,39 @@ def test_other_processes_write_where_the_first_one_does(
     monkeypatch.setattr(rank_zero_only, "rank", 0)
     first = choose_folder(data, "PAMT", 0, None, tmp_path, None)
     monkeypatch.setattr(rank_zero_only, "rank", 1)
-    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == first
+    assert choose_folder(data, "PAMT", 0, None, tmp_path, None) == RunFolder(first.path)
 
 
 def test_new_versions_count_up_and_are_never_reused(tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "runs"
-    made = [new_version(folder) for _ in range(12)]
-    assert [path.name for path in made] == [f"version_{number}" for number in range(12)]
-    assert all(path.is_dir() for path in made)
-    made[3].rmdir()
-    made[0].rmdir()
-    assert new_version(folder).name == "version_12"
-
-
-def test_other_files_in_the_folder_are_passed_over(tmp_path: Path) -> None:
     for name in ("version_x", "version_", "version_3_old", "notes"):
         (tmp_path / name).mkdir()
     assert versions(tmp_path) == []
-    assert new_version(tmp_path).name == "version_0"
-    for number in (10, 2, 9):
-        (tmp_path / f"version_{number}").mkdir()
-    names = [path.name for path in versions(tmp_path)]
-    assert names == ["version_0", "version_2", "version_9", "version_10"]
-    assert versions(tmp_path / "nowhere") == []
+    with ThreadPoolExecutor(8) as pool:  # several runs may start at once
+        made = list(pool.map(lambda _: new_version(tmp_path), range(40)))
+    assert sorted(made) == sorted(tmp_path / f"version_{number}" for number in range(40))
+    for number in (0, 3, 38):
+        (tmp_path / f"version_{number}").rmdir()
+    assert new_version(tmp_path).name == "version_40"
+    assert [path.name for path in versions(tmp_path)][-2:] == ["version_39", "version_40"]
 
 
-def test_runs_started_at_once_get_folders_of_their_own(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: new_version(tmp_path / "runs"), range(40)))
-    assert len(set(made)) == 40
+@pytest.mark.parametrize(("is_new", "saved"), [(True, False), (True, True), (False, False)])
+def test_only_a_new_folder_without_a_checkpoint_is_removed(
+    is_new: bool, saved: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.yaml").touch()
+
+    def interrupted() -> None:
+        with RunFolder(folder, is_new=is_new).removed_if_unused():
+            if saved:
+                (folder / "last.ckpt").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert folder.exists() == (saved or not is_new)
 
 
 def test_a_folder_that_cannot_be_made_is_an_input_error(
@@ -125,13 +132,3 @@ def test_a_folder_without_permission_to_write_is_an_input_error(tmp_path: Path) 
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="Permission denied"):
         new_version(tmp_path)
-
-
-def test_the_newest_run_with_a_file_is_found(tmp_path: Path) -> None:
-    for number in range(11):
-        (tmp_path / f"version_{number}").mkdir()
-    assert newest_with(tmp_path, "a.txt") is None
-    for number in (2, 9):
-        (tmp_path / f"version_{number}" / "a.txt").write_text("")
-    (tmp_path / "version_10" / "a.txt").mkdir()  # not a file
-    assert newest_with(tmp_path, "a.txt") == tmp_path / "version_9"

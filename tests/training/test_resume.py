@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,13 +24,13 @@ OPTIONS = [
     *("--model.hidden_dim", "8", "--model.lr", "0.3", "--model.dropout", "0.3"),
     *("--model.refresh_interval", "5", "--model.pretrain_epochs", "10"),
 ]
-# Each child really dies: in pretraining, between epochs, in the middle of writing a checkpoint.
+# Each child really dies in a method of the module or the trainer, in the given epoch.
 PLACES = {
-    "pretraining": 0,
-    "first_epoch": 1,
-    "refresh": 5,
-    "validation": 9,
-    "checkpoint": 6,
+    "pretraining": ("zero_grad", 0),  # the last thing that pretraining calls
+    "first_epoch": ("on_train_epoch_start", 1),
+    "refresh": ("on_train_epoch_start", 5),
+    "validation": ("validation_step", 9),
+    "checkpoint": ("save_checkpoint", 6),  # half of last.ckpt is written
 }
 _DRIVER = """
 import json, os, signal, sys
@@ -37,39 +38,24 @@ import pytorch_lightning as pl, torch
 from pamt_lightning import PAMTModule
 from pamt_lightning.cli.main import main
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def die_before(cls, name, epoch):
+def die_in(cls, name, epoch):
     original = getattr(cls, name)
     def hook(self, *args, **kwargs):
-        if self.current_epoch == epoch:
-            die()
-        return original(self, *args, **kwargs)
+        if self.current_epoch == epoch and name != "save_checkpoint":
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = original(self, *args, **kwargs)
+        if self.current_epoch == epoch and "last" in str(args[0]):
+            os.truncate(args[0], os.path.getsize(args[0]) // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
     setattr(cls, name, hook)
 
-def half_a_checkpoint(epoch):
-    original = pl.Trainer.save_checkpoint
-    def hook(self, path, *args, **kwargs):
-        original(self, path, *args, **kwargs)
-        if self.current_epoch == epoch and "last" in str(path):
-            os.truncate(path, os.path.getsize(path) // 2)
-            die()
-    pl.Trainer.save_checkpoint = hook
-
 torch.set_num_threads(1)
-places, options = json.loads(sys.argv[1]), sys.argv[2:]
-for place, epoch in places.items():
+for place, (name, epoch) in json.loads(sys.argv[1]).items():
     child = os.fork()
     if child == 0:
-        if place == "pretraining":
-            die_before(PAMTModule, "zero_grad", epoch)  # the last thing that pretraining calls
-        elif place == "checkpoint":
-            half_a_checkpoint(epoch)
-        else:
-            hook = "validation_step" if place == "validation" else "on_train_epoch_start"
-            die_before(PAMTModule, hook, epoch)
-        os._exit(main(["fit", *options, "--run_dir", place]))
+        die_in(pl.Trainer if name == "save_checkpoint" else PAMTModule, name, epoch)
+        os._exit(main(["fit", *sys.argv[2:], "--run_dir", place]))
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (place, status)
 """
@@ -104,11 +90,9 @@ def assert_same(a: Any, b: Any, where: str) -> None:
         assert torch.equal(a, b), where
     elif isinstance(a, dict):
         assert a.keys() == b.keys(), where
-        for key in a:
-            if key != "seconds":
-                assert_same(a[key], b[key], f"{where}.{key}")
+        for key in a.keys() - {"seconds"}:
+            assert_same(a[key], b[key], f"{where}.{key}")
     elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b), where
         for number, (x, y) in enumerate(zip(a, b, strict=True)):
             assert_same(x, y, f"{where}[{number}]")
     else:
@@ -118,12 +102,9 @@ def assert_same(a: Any, b: Any, where: str) -> None:
 def assert_same_run(expected: Path, actual: Path) -> None:
     for name in ("best.ckpt", "last.ckpt"):
         one, other = (load_checkpoint(folder / name) for folder in (expected, actual))
-        parts = ("state_dict", "soft_labels", "optimizer_states", "rng", "epoch", "callbacks")
-        for part in parts:
+        for part in ("state_dict", "soft_labels", "optimizer_states", "rng", "epoch", "callbacks"):
+            assert (part in one) or (name == "best.ckpt"), part
             assert_same(one.get(part), other.get(part), f"{name}: {part}")
-    assert {"soft_labels", "rng", "optimizer_states"} <= load_checkpoint(
-        actual / "last.ckpt"
-    ).keys()
     for key in ("test_acc", "val_acc", "val_loss", "best_epoch", "epochs", "test_metrics"):
         assert results(expected)[key] == results(actual)[key], key
 
@@ -138,51 +119,59 @@ def test_a_killed_run_resumes_to_the_same_bits(place: str, killed: Path, untouch
     assert_same_run(untouched, folder)
 
 
+@pytest.fixture
+def interrupt_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs `pamt fit` and presses Ctrl-C in an epoch."""
+    original = PAMTModule.on_train_epoch_start
+
+    def interrupt_in(epoch: int, argv: list[str]) -> None:
+        def interrupt(module: PAMTModule) -> None:
+            if module.current_epoch == epoch:
+                raise KeyboardInterrupt
+            original(module)
+
+        # Lightning ignores further interrupts after the first and leaves it so.
+        before = signal.getsignal(signal.SIGINT)
+        with monkeypatch.context() as patch:
+            patch.setattr(PAMTModule, "on_train_epoch_start", interrupt)
+            assert main(["fit", *OPTIONS, *argv]) == 130
+        signal.signal(signal.SIGINT, before)
+
+    return interrupt_in
+
+
 @pytest.mark.parametrize("more", [[], OPTIONS])
 def test_an_interrupted_run_resumes_to_the_same_bits(
     more: list[str],
     untouched: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    interrupt_in: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def interrupt(module: PAMTModule) -> None:
-        if module.current_epoch == 7:
-            raise KeyboardInterrupt
-        original(module)
-
-    original = PAMTModule.on_train_epoch_start
     folder = str(tmp_path / "run")
-    # Lightning ignores further interrupts after the first and leaves it so.
-    before = signal.getsignal(signal.SIGINT)
-    with monkeypatch.context() as patch:
-        patch.setattr(PAMTModule, "on_train_epoch_start", interrupt)
-        assert main(["fit", *OPTIONS, "--run_dir", folder]) == 130
-    signal.signal(signal.SIGINT, before)
-    message = capsys.readouterr().err
-    assert f"pamt fit --ckpt_path {folder}" in message
-    assert "Traceback" not in message
+    interrupt_in(7, ["--run_dir", folder])
+    line = capsys.readouterr().err.strip()
+    assert line == f"pamt fit: interrupted; resume with: pamt fit --ckpt_path {folder}"
     assert main(["fit", *more, "--ckpt_path", folder]) == 0
     assert f"after epoch 7 of {folder}/last.ckpt" in capsys.readouterr().err
     assert_same_run(untouched, tmp_path / "run")
 
 
-def test_an_interrupt_before_the_first_save_reports_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("argv", [[], ["--run_dir", "mine"]])
+def test_an_interrupt_before_the_first_save_leaves_no_new_folder_and_says_so(
+    argv: list[str],
+    tmp_path: Path,
+    interrupt_in: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(module: PAMTModule) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(PAMTModule, "on_train_epoch_start", interrupt)
-    assert main(["fit", *OPTIONS, "--run_dir", str(tmp_path / "run")]) == 130
-    signal.signal(signal.SIGINT, before)
-    assert "Nothing was saved" in capsys.readouterr().err
-
-
-def test_two_runs_with_one_seed_are_the_same_bits(tmp_path: Path, untouched: Path) -> None:
-    assert main(["fit", *OPTIONS, "--run_dir", str(tmp_path / "run")]) == 0
-    assert_same_run(untouched, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    interrupt_in(0, argv)
+    line = capsys.readouterr().err.strip()
+    assert line.startswith("pamt fit: interrupted; nothing was saved yet")
+    assert line.endswith("." if argv else "version_0 is removed.")
+    assert bool(list(tmp_path.rglob("config.yaml"))) == bool(argv)
+    assert not list(tmp_path.rglob("version_*"))
 
 
 def test_a_longer_run_continues_a_shorter_one(tmp_path: Path, untouched: Path) -> None:
@@ -192,16 +181,12 @@ def test_a_longer_run_continues_a_shorter_one(tmp_path: Path, untouched: Path) -
     assert_same_run(untouched, tmp_path / "run")
 
 
-def test_a_finished_run_stays_finished(untouched: Path) -> None:
-    before = {name: load_checkpoint(untouched / name) for name in ("best.ckpt", "last.ckpt")}
-    record = results(untouched)
-    assert main(["fit", *OPTIONS, "--run_dir", str(untouched), "--ckpt_path", "last"]) == 0
-    for name, checkpoint in before.items():
-        after = load_checkpoint(untouched / name)
-        for part in ("state_dict", "soft_labels", "optimizer_states", "rng", "epoch"):
-            assert_same(checkpoint.get(part), after.get(part), part)
-    for key in ("test_acc", "val_acc", "best_epoch", "epochs", "seconds"):
-        assert results(untouched)[key] == record[key], key
+def test_a_finished_run_stays_finished(untouched: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(untouched, folder)
+    assert main(["fit", *OPTIONS, "--run_dir", str(folder), "--ckpt_path", "last"]) == 0
+    assert_same_run(untouched, folder)
+    assert results(untouched)["seconds"] == results(folder)["seconds"]
 
 
 def test_a_run_on_data_that_changed_is_not_resumed(
@@ -211,8 +196,8 @@ def test_a_run_on_data_that_changed_is_not_resumed(
     options = ["--data.train", "4", "--trainer.max_epochs", "3", "--run_dir", str(tmp_path / "r")]
     options += ["--data.path", str(tmp_path / "mine"), "--trainer.enable_progress_bar", "false"]
     assert main(["fit", *options]) == 0
-    edges = (tmp_path / "mine" / "edges.csv").read_text()
-    (tmp_path / "mine" / "edges.csv").write_text(edges + "\nn0,n1")
+    with open(tmp_path / "mine" / "edges.csv", "a") as edges:
+        edges.write("\nn0,n1")
     capsys.readouterr()
     assert main(["fit", *options, "--ckpt_path", "last", "--trainer.max_epochs", "5"]) == 2
     assert "other data" in capsys.readouterr().err

@@ -17,10 +17,7 @@ from pamt_lightning.methods.registry import METHODS
 from pamt_lightning.training.config import import_class
 from tests.small_run import small_config, write_own_graph
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def test_a_run_without_a_folder_writes_nothing(tmp_path: Path) -> None:

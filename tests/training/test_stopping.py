@@ -10,34 +10,30 @@ from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 
 
-def follow(values: list[tuple[float, float]], patience: int = 3) -> tuple[BestStopping, list[int]]:
-    """Feed validations until patience ends; the callback and the epochs that were kept."""
-    stopping, kept = BestStopping(patience), []
+@pytest.mark.parametrize(
+    ("values", "wait", "kept"),
+    [
+        ([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.4, 0.9), (0.4, 1.0)], 1, [1]),  # the loss
+        ([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.5, 2.0), (0.4, 2.0)], 1, [1]),  # a tie counts
+        ([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.4, 1.1), (0.9, 0.1)], 3, [1]),  # it has stopped
+        (
+            [(0.5, 1.0), (0.5, 1.2), (0.5, 0.9), (0.4, 0.1), (0.6, 5.0), (0.6, 5.0)],
+            0,
+            [1, 3, 5],  # by accuracy, then by loss
+        ),
+    ],
+)
+def test_patience_starts_anew_on_accuracy_or_loss_and_the_best_state_is_kept(
+    values: list[tuple[float, float]], wait: int, kept: list[int]
+) -> None:
+    stopping, found = BestStopping(patience=3), []
     for epoch, (acc, loss) in enumerate(values, start=1):
         if stopping.update(acc, loss):
-            kept.append(epoch)
+            found.append(epoch)
         if stopping.out_of_patience:
             break
-    return stopping, kept
-
-
-def test_patience_starts_anew_on_accuracy_or_loss() -> None:
-    by_loss, _ = follow([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.4, 0.9), (0.4, 1.0)])
-    assert by_loss.wait == 1
-    by_acc, _ = follow([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.5, 2.0), (0.4, 2.0)])
-    assert by_acc.wait == 1  # a tie counts
-
-
-def test_training_stops_when_neither_improves() -> None:
-    stopping, _ = follow([(0.5, 1.0), (0.4, 1.1), (0.4, 1.1), (0.4, 1.1), (0.9, 0.1)])
-    assert stopping.out_of_patience
-    assert stopping.best_acc == 0.5
-
-
-def test_the_state_kept_is_the_best_by_accuracy_then_by_loss() -> None:
-    values = [(0.5, 1.0), (0.5, 1.2), (0.5, 0.9), (0.4, 0.1), (0.6, 5.0), (0.6, 5.0)]
-    _, kept = follow(values)
-    assert kept == [1, 3, 5]
+    assert stopping.wait == wait
+    assert found == kept
 
 
 def run(folder: Path, epochs: int = 12, **options: Any) -> tuple[BestStopping, Any, Any]:

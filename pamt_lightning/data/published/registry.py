@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from pamt_lightning.errors import InputError, did_you_mean
 
+DEFAULT_DATASET = "synthetic"
 _PPNP = "https://raw.githubusercontent.com/gasteigerjo/ppnp/master/ppnp/data"
 _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 
@@ -221,7 +222,7 @@ _SPECS = (
         ),
     ),
     DatasetSpec(
-        name="synthetic",
+        name=DEFAULT_DATASET,
         aliases=(),
         description="block model with degrees, homophily and feature signal of your choice",
     ),
