@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
+from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
 from pamt_lightning.errors import InputError
 
 # An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
@@ -21,11 +21,9 @@ _MAX_TAKES = 20
 
 
 def structure_noise_rate(adjacency: sp.csr_array, labels: IntArray) -> float:
-    """Share of undirected edges whose ends have different labels; nan if none has two labels.
+    """Share of undirected edges whose ends have different labels.
 
-    Args:
-        adjacency: ``[n, n]``, undirected.
-        labels: ``[n]`` class numbers; edges with an unlabelled end (-1) are left out of the count.
+    Edges with an unlabelled end (-1) are left out; nan if there are no others.
     """
     low, high = (labels[ends] for ends in _edges(adjacency))
     known = (low >= 0) & (high >= 0)
@@ -36,10 +34,10 @@ def structure_noise_rate(adjacency: sp.csr_array, labels: IntArray) -> float:
 def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph, float]:
     """Rewire edges at random until the share of inter-class edges is ``rate``.
 
-    This uses the true labels of all nodes: an oracle corruption. To raise the rate from r₀ to r,
-    round(|E|·(r - r₀)) same-class edges are taken at random; each keeps one end (fair coin), and
-    the other moves to a uniform node of another class, drawn anew if that edge exists. To lower it,
-    the reverse. An edge that finds no free place is put back and another one is taken.
+    To raise the rate from r₀ to r, round(|E|·(r - r₀)) same-class edges are taken at random; each
+    keeps one end (fair coin), and the other moves to a uniform node of another class, drawn anew if
+    that edge exists. To lower it, the reverse. An edge that finds no free place is put back and
+    another one is taken.
 
     Args:
         raw: An undirected graph without self-loops (`simple_graph`), every node labelled.
@@ -76,9 +74,8 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
             f"find no free place {'between' if num_moves > 0 else 'inside'} classes. Ask for a "
             f"rate nearer to the graph's own, which is {start:.4f}."
         )
-    ends = tuple(end.astype(np.int32) for end in np.divmod(edges, raw.num_nodes))
-    ones = np.ones(len(edges), dtype=np.float32)
-    adjacency = simple_graph(sp.coo_array((ones, ends), shape=raw.adjacency.shape))
+    low, high = (ends.astype(np.int32) for ends in np.divmod(edges, raw.num_nodes))
+    adjacency = adjacency_of(low, high, raw.num_nodes)
     achieved = structure_noise_rate(adjacency, raw.labels)
     if adjacency.nnz != raw.adjacency.nnz or abs(achieved - rate) > 1 / raw.num_edges:
         raise InputError(

@@ -54,7 +54,7 @@ class Scaling:
         """The scaled attributes."""
         if self.kind == "l1":
             return l1_normalize(features)
-        if self.kind == "none" or self.mean is None or self.std is None:
+        if self.mean is None or self.std is None:
             return features
         dense = features.toarray() if sp.issparse(features) else features
         return ((dense - self.mean) / self.std).astype(np.float32)
@@ -123,11 +123,7 @@ def l1_normalize(features: Features) -> Features:
 
 
 class Moments:
-    """Mean and standard deviation of columns whose rows come in blocks (Chan et al. 1983).
-
-    Args:
-        num_columns: Number of columns.
-    """
+    """Mean and standard deviation of columns whose rows come in blocks (Chan et al. 1983)."""
 
     def __init__(self, num_columns: int) -> None:
         self._count = 0

@@ -318,8 +318,7 @@ def _build_trained(
     datamodule = GraphDataModule(**config.data)
     model = _build_model(config, **sizes)
     if state := data_state(checkpoint):
-        datamodule.expect_classes(state["class_names"])
-        datamodule.expect_features(state)
+        datamodule.match_model(state)
     if datamodule.num_features != model.num_features:
         raise CheckpointError(
             f"{file} was trained on {model.num_features} attributes, "

