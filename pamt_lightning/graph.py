@@ -68,14 +68,9 @@ class Graph:
     ) -> Graph:
         """Make a graph from SciPy or NumPy arrays; sparse features stay sparse.
 
-        Args:
-            features: Node attributes ``[N, F]``, SciPy sparse or a NumPy array.
-            adjacency: Symmetric SciPy sparse adjacency ``[N, N]`` without self-loops.
-            labels: Class numbers ``[N]``, -1 where unknown.
-            class_names: ``"0"``, ``"1"``, ... up to the largest label unless given.
-            node_ids: 0, 1, ... unless given.
-            mapped: Whether the arrays are those of a graph store: they stay where they are and are
-                not checked again, as both would read all of them.
+        Classes are named ``"0"``, ``"1"``, ... up to the largest label unless names are given. The
+        arrays of a graph store (``mapped``) stay where they are and are not checked again, as both
+        would read all of them.
         """
         numbers = np.asarray(labels)
         if numbers.size and numbers.dtype.kind not in "iu":
@@ -160,11 +155,9 @@ class Graph:
 
     def _check_adjacency(self) -> None:
         adj = self.adjacency
-        if adj.layout != torch.sparse_csr or adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
-            got = f"layout {adj.layout} and shape {tuple(adj.shape)}"
-            raise _wrong("adjacency", "be a square sparse CSR tensor", got)
-        if not adj.is_floating_point():
-            raise _wrong("adjacency", "be floating", adj.dtype)
+        is_square = adj.dim() == 2 and adj.shape[0] == adj.shape[1]
+        if adj.layout != torch.sparse_csr or not is_square or not adj.is_floating_point():
+            raise _wrong("adjacency", "be a square, floating, sparse CSR tensor", _form(adj))
         weights = adj.values()[adj.values() != 1]
         if len(weights):
             raise _wrong("adjacency", "hold ones only (unweighted)", weights[0].item())
@@ -188,12 +181,9 @@ class Graph:
     def _check_features(self) -> None:
         x = self.x
         if x.dim() != 2 or x.shape[0] != self.num_nodes or x.shape[1] < 1:
-            expected = f"be [N, F] with N={self.num_nodes} and F >= 1"
-            raise _wrong("x", expected, tuple(x.shape))
-        if x.layout not in (torch.sparse_csr, torch.strided):
-            raise _wrong("x", "be dense or sparse CSR", f"layout {x.layout}")
-        if not x.is_floating_point():
-            raise _wrong("x", "be floating", x.dtype)
+            raise _wrong("x", f"be [N, F] with N={self.num_nodes} and F >= 1", _form(x))
+        if x.layout not in (torch.sparse_csr, torch.strided) or not x.is_floating_point():
+            raise _wrong("x", "be floating, and dense or sparse CSR", _form(x))
         finite = torch.isfinite(x.values() if x.layout == torch.sparse_csr else x)
         if not bool(finite.all()):
             raise _wrong("x", "be finite", f"{int((~finite).sum())} NaN or infinite value(s)")
@@ -201,8 +191,7 @@ class Graph:
     def _check_labels(self) -> None:
         y, ids = self.y, np.asarray(self.node_ids)
         if y.dtype != torch.int64 or y.shape != (self.num_nodes,):
-            got = f"{y.dtype} of shape {tuple(y.shape)}"
-            raise _wrong("y", f"be int64 of shape [{self.num_nodes}]", got)
+            raise _wrong("y", f"be int64 of shape [{self.num_nodes}]", _form(y))
         if len(y) and not -1 <= int(y.min()) <= int(y.max()) < self.num_classes:
             expected = f"lie in [-1, {self.num_classes}) (one class name per class)"
             raise _wrong("y", expected, f"{int(y.min())} to {int(y.max())}")
@@ -220,9 +209,8 @@ class Graph:
         parts = {n: index for n in SPLIT_FIELDS if (index := getattr(self, n)) is not None}
         for name, index in parts.items():
             if index.dtype != torch.int64 or index.dim() != 1:
-                got = f"{index.dtype} of shape {tuple(index.shape)}"
                 fix = "; `mask.nonzero().flatten()` turns a mask into numbers"
-                raise _wrong(name, "be int64 node numbers of shape [M]", got + fix)
+                raise _wrong(name, "be int64 node numbers of shape [M]", _form(index) + fix)
             if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.num_nodes:
                 got = f"{int(index.min())} to {int(index.max())}"
                 raise _wrong(name, f"lie in [0, {self.num_nodes})", got)
@@ -237,6 +225,10 @@ class Graph:
 
 def _wrong(field: str, expected: str, got: object) -> InputError:
     return InputError(f"Graph.{field} must {expected}, got {got}.")
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{tensor.dtype}, {tensor.layout} of shape {tuple(tensor.shape)}"
 
 
 def _csr_tensor(matrix: sp.csr_array, name: str, mapped: bool = False) -> Tensor:

@@ -116,13 +116,9 @@ class GraphBatch:
             return trust_edges(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
 
     def outputs(self, network: Callable[[Features], Tensor]) -> Tensor:
-        """The output of a network for every node, computed for ``batch_size`` nodes at a time.
+        """The output ``[N, C]`` of a network, computed for ``batch_size`` nodes at a time.
 
-        Args:
-            network: Maps attributes to one row for each node, independently of other nodes.
-
-        Returns:
-            Shape ``[N, C]``, in every process.
+        The network maps the attributes of each node to a row, independently of other nodes.
         """
         x = self._whole.x
         count, size = x.shape[0], self.batch_size

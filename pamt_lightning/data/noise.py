@@ -39,18 +39,11 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
     that edge exists. To lower it, the reverse. An edge that finds no free place is put back and
     another one is taken.
 
-    Args:
-        raw: An undirected graph without self-loops (`simple_graph`), every node labelled.
-        rate: Share r of undirected edges whose ends are to have different labels, in [0, 1].
-        seed: Seed of the noise's own random numbers; the same seed gives the same graph.
+    The graph must be simple (`simple_graph`), and every node labelled.
 
     Returns:
         The graph with as many edges as before and all else untouched, and the rate achieved, which
         differs from ``rate`` by less than one edge.
-
-    Raises:
-        InputError: ``rate`` or ``seed`` is out of range, a node has no label, the graph has no
-            edges or is not simple, or so many edges do not fit inside or between its classes.
     """
     if isinstance(rate, bool) or not (isinstance(rate, int | float) and 0 <= rate <= 1):
         raise InputError(f"The noise `rate` must be a number from 0 to 1, got {rate!r}.")

@@ -32,13 +32,7 @@ def given_split(
     node_ids: npt.NDArray[np.generic],
     source: str,
 ) -> Split:
-    """The user's own split.
-
-    Args:
-        given: Path of index files (layout: top of this module), or the positions in each part.
-        labels: ``[n]`` class numbers of the graph, -1 where unknown.
-        node_ids: ``[n]`` ids of the graph.
-        source: Name of the graph, used in error messages.
+    """The user's own split, from index files or the positions in each part of ``source``.
 
     Raises:
         InputError: A file has a defect (the message names the file and the line or key), a part is

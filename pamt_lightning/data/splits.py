@@ -36,13 +36,7 @@ _MAX_SEED = 2**32 - 1  # of numpy.random.RandomState
 
 
 class Split(NamedTuple):
-    """Node positions by part; parts share no node (`Graph.with_split` checks it).
-
-    Attributes:
-        train: Nodes whose labels are learned from.
-        val: Nodes whose labels stop the training and choose the best state.
-        test: Nodes on which the best state is scored; may be empty.
-    """
+    """Node positions by part; parts share no node, and ``test`` may be empty."""
 
     train: IntArray
     val: IntArray
@@ -78,21 +72,10 @@ def ppnp_split(
 ) -> Split:
     """The split of the published protocol, equal to it bit by bit, order included.
 
-    ``num_known`` nodes are drawn with a fixed seed; all others are test nodes, in every run. Among
-    the known nodes, ``split_seed`` draws training nodes of each class and then validation nodes.
-    With a validation seed, the remaining known nodes are the test nodes: choices must not be made
-    on the nodes that results are reported on.
-
-    Args:
-        labels: ``[n]`` class numbers; every node needs one.
-        split_seed: Number of the run's seed (`resolve_split_seed`).
-        num_known: Nodes that may be seen before testing: 1500, and 5000 for ms_academic.
-        train: Training nodes of each class.
-        val: Validation nodes.
-        class_names: Used in error messages only.
-
-    Raises:
-        InputError: A node has no label, or there are too few nodes for one of the sizes.
+    ``num_known`` nodes (1500, and 5000 for ms_academic) are drawn with a fixed seed; all others are
+    test nodes, in every run. Among the known nodes, ``split_seed`` draws ``train`` nodes of each
+    class and then ``val`` validation nodes. With a validation seed, the remaining known nodes are
+    the test nodes: choices must not be made on the nodes that results are reported on.
     """
     num_nodes = len(labels)
     _check_whole("num_known", num_known, 1, num_nodes, " (the number of nodes)")
@@ -135,20 +118,10 @@ def random_split(
 ) -> Split:
     """Split the labelled nodes: training nodes class by class, then validation and test nodes.
 
-    A whole number is a count, a fraction is a share. Nodes without a label are in no part. Classes
-    without a labelled node are skipped.
-
-    Args:
-        labels: ``[n]`` class numbers, -1 where unknown.
-        split_seed: Number of the run's seed (`resolve_split_seed`).
-        train: Training nodes of each class, or their share of each class (at least one node).
-        val: Validation nodes, or their share of all labelled nodes. Default: 500, or half of the
-            nodes not used for training if that is less.
-        test: Test nodes, or their share of all labelled nodes. Default: all others.
-        class_names: Used in error messages only.
-
-    Raises:
-        InputError: A class, or the whole, has too few labelled nodes for one of the sizes.
+    A whole number is a count, a fraction is a share: of each class for ``train`` (at least one
+    node), of all labelled nodes for ``val`` and ``test``. By default 500 nodes are for validation,
+    or half of those not used for training if that is less, and all others for testing. Nodes
+    without a label (-1) are in no part, classes without a labelled node are skipped.
     """
     labelled = np.flatnonzero(labels >= 0)
     if len(labelled) == 0:

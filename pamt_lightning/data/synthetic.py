@@ -71,18 +71,7 @@ def synthetic_graph(options: SyntheticOptions) -> RawGraph:
 
 
 class BlockModel:
-    """The model: draws classes, edges and words, any number at a time.
-
-    Attributes:
-        random: The source of all random numbers.
-        labels: Class of each node.
-        class_names: Names of the classes.
-        num_inside: Number of edges inside classes.
-        num_across: Number of edges between classes.
-
-    Raises:
-        InputError: As in `synthetic_graph`.
-    """
+    """The model: draws classes, edges inside and across classes, and words, as many as asked."""
 
     def __init__(self, options: SyntheticOptions) -> None:
         _check(options)

@@ -103,13 +103,11 @@ def read_planetoid_citeseer(content: Mapping[str, bytes]) -> RawGraph:
 def citeseer_order() -> tuple[IntArray, npt.NDArray[np.str_]]:
     """Planetoid row and name of each node of ``citeseer.npz``, in the order of that file.
 
-    Both publications hold the same graph with nodes and classes in different orders, and the
-    Planetoid files have no names. The table was made by dropping the 15 unlabelled Planetoid nodes,
-    taking the largest component, matching classes by their sizes (all differ) and refining colours
+    Both publications hold the same graph in different orders, and the Planetoid files have no
+    names. The table was made by matching classes by their sizes (all differ) and refining colours
     on both graphs at once: a node's colour is a hash of its own, its neighbours' and its features'
-    colours, until the number of colours stops growing. That identifies 2,100 of 2,110 nodes; the
-    others are 5 pairs of twins with the same neighbours, features and class, for which either order
-    gives the same arrays. A test compares adjacency, features and labels value by value.
+    colours. That identifies all nodes but 5 pairs of twins with the same neighbours, features and
+    class. A test compares adjacency, features and labels value by value.
     """
     table = resources.files(__package__).joinpath("citeseer_order.csv").read_text(encoding="ascii")
     rows, names = zip(*(line.split(",") for line in table.splitlines()[1:]), strict=True)

