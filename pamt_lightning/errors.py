@@ -7,8 +7,10 @@ a bug and keeps its traceback. Each is a ``ValueError``, so library users need n
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class InputError(ValueError):
@@ -44,3 +46,23 @@ def error_context(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    whole: bool = False,
+    above: bool = False,
+    note: str = "",
+) -> None:
+    """Raise an `InputError` unless ``low <= value <= high``; ``above``: unless ``low < value``."""
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if is_number and low <= value <= high and not (above and value == low):
+        return
+    limits = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+    limits = f"above {low} and at most {high}" if above else limits
+    kind = "whole number" if whole else "number"
+    raise InputError(f"`{name}` must be a {kind} {limits}{note}, got {value!r}.")

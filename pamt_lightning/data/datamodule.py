@@ -33,7 +33,7 @@ from pamt_lightning.data.splits import (
 )
 from pamt_lightning.data.store.format import is_store
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
-from pamt_lightning.errors import CheckpointError, InputError, error_context
+from pamt_lightning.errors import CheckpointError, InputError, check_number, error_context
 from pamt_lightning.graph import Graph
 
 SplitName = Literal["ppnp", "random", "given"]
@@ -115,10 +115,11 @@ class GraphDataModule(pl.LightningDataModule):
         self._published = self.spec if self.spec and not self.spec.generated else None
         if split not in (None, "ppnp", "random", "given"):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
-        if structure_noise is not None and not 0.0 <= structure_noise <= 1.0:
-            raise InputError(f"`structure_noise` must lie in [0, 1], got {structure_noise}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"`batch_size` must be 1 or more, got {batch_size}.")
+        check_number("noise_seed", noise_seed, 0, whole=True)
+        if structure_noise is not None:
+            check_number("structure_noise", structure_noise, 0, 1)
+        if batch_size is not None:
+            check_number("batch_size", batch_size, 1, whole=True)
         if split_path is not None and split not in (None, "given"):
             raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
         default: SplitName = "given" if split_path else "ppnp" if self._published else "random"

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, check_number
 
 # An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
 # taken, up to _MAX_TAKES times. Sparse graphs need a handful of draws and never put an edge back.
@@ -43,10 +43,8 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
         The graph with as many edges as before and all else untouched, and the rate achieved, which
         differs from ``rate`` by less than one edge.
     """
-    if isinstance(rate, bool) or not (isinstance(rate, int | float) and 0 <= rate <= 1):
-        raise InputError(f"The noise `rate` must be a number from 0 to 1, got {rate!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"The noise `seed` must be a whole number of at least 0, got {seed!r}.")
+    check_number("rate", rate, 0, 1)
+    check_number("seed", seed, 0, whole=True)
     if num_unlabelled := np.count_nonzero(raw.labels < 0):
         raise InputError(
             "Structure noise needs a label for every node, since it moves edges by the true "

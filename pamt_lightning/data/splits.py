@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pamt_lightning.data.raw import IntArray
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, check_number
 
 # Seed with which the published protocol draws the nodes that may be seen before testing.
 _KNOWN_SEED = 4143496719
@@ -58,7 +58,7 @@ def resolve_split_seed(seed: int | str) -> int:
                 f"test{len(TEST_SEEDS) - 1}, val0 to val{len(VALIDATION_SEEDS) - 1}, got {seed!r}."
             )
         seed = int(seed)
-    _check_whole("split_seed", seed, 0, _MAX_SEED)
+    check_number("split_seed", seed, 0, _MAX_SEED, whole=True)
     return seed
 
 
@@ -78,8 +78,8 @@ def ppnp_split(
     the test nodes: choices must not be made on the nodes that results are reported on.
     """
     num_nodes = len(labels)
-    _check_whole("num_known", num_known, 1, num_nodes, " (the number of nodes)")
-    _check_whole("train", train, 1, num_known, " (`num_known`)")
+    check_number("num_known", num_known, 1, num_nodes, whole=True, note=" (the number of nodes)")
+    check_number("train", train, 1, num_known, whole=True, note=" (`num_known`)")
     if labels.min() < 0:
         raise InputError(
             f"The split `ppnp` needs a label for every node, but {np.count_nonzero(labels < 0)} of "
@@ -101,7 +101,8 @@ def ppnp_split(
         train_by_class.append(random.choice(of_class, train, replace=False))
     trained = np.concatenate(train_by_class)
     candidates = _exclude(known, trained)
-    _check_whole("val", val, 1, len(candidates), " (the known nodes not used for training)")
+    left = " (the known nodes not used for training)"
+    check_number("val", val, 1, len(candidates), whole=True, note=left)
     validated = random.choice(candidates, val, replace=False)
     if split_seed in VALIDATION_SEEDS:
         return Split(trained, validated, _exclude(candidates, validated))
@@ -177,13 +178,6 @@ def _exclude(nodes: IntArray, excluded: IntArray) -> IntArray:
 def _class_text(number: int, class_names: Sequence[str]) -> str:
     name = f" ({class_names[number]!r})" if number < len(class_names) else ""
     return f"Class {number}{name}"
-
-
-def _check_whole(name: str, value: object, low: int, high: int, what: str = "") -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InputError(
-            f"`{name}` must be a whole number from {low} to {high}{what}, got {value!r}."
-        )
 
 
 def _count(name: str, value: int | float, total: int) -> int:

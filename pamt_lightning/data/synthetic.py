@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, check_number
 
 # Repeated edges are drawn again, which would take forever in a graph fuller than this.
 _MAX_FILL = 0.5
@@ -177,32 +177,13 @@ def _draw_distinct(
 
 
 def _check(options: SyntheticOptions) -> None:
-    for name, minimum in (
-        ("num_classes", 2),
-        ("num_nodes", 2 * options.num_classes),
-        ("num_features", options.num_classes),
-        ("seed", 0),
-    ):
-        value = getattr(options, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise InputError(
-                f"`{name}` must be a whole number of at least {minimum}, got {value!r}."
-            )
-    for name, low, high in (
-        ("average_degree", 0, options.num_nodes - 1),
-        ("words_per_node", 0, options.num_features),
-        ("degree_exponent", 2, math.inf),
-    ):
-        value = getattr(options, name)
-        if not _is_number(value) or not low < value <= high:
-            raise InputError(
-                f"`{name}` must be a number above {low} and at most {high}, got {value!r}."
-            )
-    for name in ("homophily", "feature_signal"):
-        value = getattr(options, name)
-        if not _is_number(value) or not 0 <= value <= 1:
-            raise InputError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    num_nodes, num_classes = options.num_nodes, options.num_classes
+    check_number("num_classes", num_classes, 2, whole=True)
+    check_number("num_nodes", num_nodes, 2 * num_classes, whole=True)
+    check_number("num_features", options.num_features, num_classes, whole=True)
+    check_number("seed", options.seed, 0, whole=True)
+    check_number("average_degree", options.average_degree, 0, num_nodes - 1, above=True)
+    check_number("words_per_node", options.words_per_node, 0, options.num_features, above=True)
+    check_number("degree_exponent", options.degree_exponent, 2, above=True)
+    check_number("homophily", options.homophily, 0, 1)
+    check_number("feature_signal", options.feature_signal, 0, 1)
