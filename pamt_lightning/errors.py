@@ -7,8 +7,10 @@ a bug and keeps its traceback. Each is a ``ValueError``, so library users need n
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 
 class InputError(ValueError):
@@ -72,3 +74,23 @@ def require_shape(name: str, shape: Sequence[int], dims: str, **sizes: int) -> N
         known = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
         expected = f"[{', '.join(wanted)}]" + (f" with {known}" if known else "")
         raise ValueError(f"`{name}` must be {expected}, got {tuple(shape)}.")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    whole: bool = False,
+    above: bool = False,
+    note: str = "",
+) -> None:
+    """Raise an `InputError` unless ``low <= value <= high``; ``above``: unless ``low < value``."""
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if is_number and low <= value <= high and not (above and value == low):
+        return
+    limits = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+    limits = f"above {low} and at most {high}" if above else limits
+    kind = "whole number" if whole else "number"
+    raise InputError(f"`{name}` must be a {kind} {limits}{note}, got {value!r}.")

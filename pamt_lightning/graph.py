@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ class Graph:
         train_index: Nodes whose labels train the model.
         val_index: Nodes whose labels stop the training and choose the state that is kept.
         test_index: Nodes that only the test looks at.
+        check: Whether to validate the graph.
     """
 
     x: Tensor
@@ -43,17 +43,17 @@ class Graph:
     train_index: Tensor | None = None
     val_index: Tensor | None = None
     test_index: Tensor | None = None
+    check: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, check: bool) -> None:
         object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
         ids = np.arange(len(self.y)) if self.node_ids is None else np.asarray(self.node_ids)
         object.__setattr__(self, "node_ids", ids)
-        self._check_adjacency()
-        self._check_features()
-        self._check_labels()
-        for name in SPLIT_FIELDS:
-            self._check_index(name, getattr(self, name))
-        self._check_disjoint()
+        if check:
+            self._check_adjacency()
+            self._check_features()
+            self._check_labels()
+            self._check_split()
 
     @classmethod
     def from_scipy(
@@ -68,14 +68,9 @@ class Graph:
     ) -> Graph:
         """Make a graph from SciPy or NumPy arrays; sparse features stay sparse.
 
-        Args:
-            features: Node attributes ``[N, F]``, SciPy sparse or a NumPy array.
-            adjacency: Symmetric SciPy sparse adjacency ``[N, N]`` without self-loops.
-            labels: Class numbers ``[N]``, -1 where unknown.
-            class_names: ``"0"``, ``"1"``, ... up to the largest label unless given.
-            node_ids: 0, 1, ... unless given.
-            mapped: Whether the arrays are those of a graph store: they stay where they are and are
-                not checked again, as both would read all of them.
+        Classes are named ``"0"``, ``"1"``, ... up to the largest label unless names are given. The
+        arrays of a graph store (``mapped``) stay where they are and are not checked again, as both
+        would read all of them.
         """
         numbers = np.asarray(labels)
         if numbers.size and numbers.dtype.kind not in "iu":
@@ -89,14 +84,7 @@ class Graph:
             else torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
         )
         adj = _csr_tensor(sp.csr_array(adjacency), "adjacency", mapped)
-        if not mapped:
-            return cls(x, adj, y, tuple(class_names), node_ids)
-        graph = object.__new__(cls)
-        given = {"x": x, "adjacency": adj, "y": y, "class_names": tuple(class_names)}
-        given["node_ids"] = np.arange(len(y)) if node_ids is None else node_ids
-        for name, value in {**dict.fromkeys(SPLIT_FIELDS), **given}.items():
-            object.__setattr__(graph, name, value)
-        return graph
+        return cls(x, adj, y, tuple(class_names), node_ids, check=not mapped)
 
     @property
     def num_nodes(self) -> int:
@@ -133,26 +121,21 @@ class Graph:
         device = torch.device(device)
         if device == self.device:
             return self
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device)
             for name in ("adjacency", "y", *SPLIT_FIELDS, *(["x"] if attributes else []))
             if (value := getattr(self, name)) is not None
         }
-        return self._replace(moved)
+        return replace(self, **moved, check=False)
 
     def with_split(self, train: Tensor, val: Tensor, test: Tensor) -> Graph:
         """The same graph with these index sets; only they are checked."""
-        parts = dict(zip(SPLIT_FIELDS, (train, val, test), strict=True))
-        for name, index in parts.items():
-            if index.dtype == torch.bool or index.is_floating_point():
-                raise InputError(
-                    f"Graph.{name} must hold node numbers, got {index.dtype}; "
-                    "`mask.nonzero().flatten()` turns a mask into numbers."
-                )
-        graph = self._replace({k: v.to(self.device, torch.int64) for k, v in parts.items()})
-        for name in SPLIT_FIELDS:
-            graph._check_index(name, getattr(graph, name))
-        graph._check_disjoint()
+        parts: dict[str, Any] = {}
+        for name, index in zip(SPLIT_FIELDS, (train, val, test), strict=True):
+            is_integer = not (index.dtype == torch.bool or index.is_floating_point())
+            parts[name] = index.to(self.device, torch.int64 if is_integer else index.dtype)
+        graph = replace(self, **parts, check=False)
+        graph._check_split()
         return graph
 
     def fingerprint(self) -> str:
@@ -170,117 +153,82 @@ class Graph:
             f"{self.num_features} {kind} features, {self.num_classes} classes, {self.device})"
         )
 
-    def _replace(self, changes: dict[str, Tensor]) -> Graph:
-        # Not dataclasses.replace: that would validate the whole graph again.
-        graph = copy.copy(self)
-        for name, value in changes.items():
-            object.__setattr__(graph, name, value)
-        return graph
-
     def _check_adjacency(self) -> None:
         adj = self.adjacency
-        if adj.layout != torch.sparse_csr or adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
-            raise InputError(
-                "Graph.adjacency must be a square sparse CSR tensor, "
-                f"got layout {adj.layout} and shape {tuple(adj.shape)}."
-            )
-        if not adj.is_floating_point():
-            raise InputError(f"Graph.adjacency must be floating, got {adj.dtype}.")
-        if bool((adj.values() != 1).any()):
-            wrong = adj.values()[adj.values() != 1][0].item()
-            raise InputError(f"Graph.adjacency must hold ones only (unweighted), got {wrong}.")
-        matrix = _scipy_csr(adj)
+        is_square = adj.dim() == 2 and adj.shape[0] == adj.shape[1]
+        if adj.layout != torch.sparse_csr or not is_square or not adj.is_floating_point():
+            raise _wrong("adjacency", "be a square, floating, sparse CSR tensor", _form(adj))
+        weights = adj.values()[adj.values() != 1]
+        if len(weights):
+            raise _wrong("adjacency", "hold ones only (unweighted)", weights[0].item())
+        arrays = (adj.values(), adj.col_indices(), adj.crow_indices())
+        data, indices, indptr = (array.cpu().numpy() for array in arrays)
+        matrix = sp.csr_array((data, indices, indptr), shape=(self.num_nodes, self.num_nodes))
         if not matrix.has_canonical_format:
-            raise InputError(
-                "Graph.adjacency must have sorted columns and no duplicate entry in a row, "
-                "got neither or one of them; SciPy's sum_duplicates() mends both."
-            )
+            got = "neither or one of them; SciPy's sum_duplicates() mends both"
+            raise _wrong("adjacency", "have sorted columns and no duplicate entry in a row", got)
         loops = np.flatnonzero(matrix.diagonal())
         if len(loops):
-            raise InputError(
-                f"Graph.adjacency must have no self-loops, got {len(loops)}, "
-                f"the first at node {loops[0]}."
-            )
+            got = f"{len(loops)}, the first at node {loops[0]}"
+            raise _wrong("adjacency", "have no self-loops", got)
         transposed = matrix.T.tocsr()
         same = np.array_equal(matrix.indptr, transposed.indptr)
         if not (same and np.array_equal(matrix.indices, transposed.indices)):
             row, col = (int(ends[0]) for ends in (matrix > transposed).nonzero())
-            raise InputError(
-                "Graph.adjacency must be symmetric (undirected), "
-                f"got an edge from node {row} to {col} and none back."
-            )
+            got = f"an edge from node {row} to {col} and none back"
+            raise _wrong("adjacency", "be symmetric (undirected)", got)
 
     def _check_features(self) -> None:
         x = self.x
         if x.dim() != 2 or x.shape[0] != self.num_nodes or x.shape[1] < 1:
-            raise InputError(
-                f"Graph.x must be [N, F] with N={self.num_nodes} and F >= 1, got {tuple(x.shape)}."
-            )
-        if x.layout not in (torch.sparse_csr, torch.strided):
-            raise InputError(f"Graph.x must be dense or sparse CSR, got layout {x.layout}.")
-        if not x.is_floating_point():
-            raise InputError(f"Graph.x must be floating, got {x.dtype}.")
+            raise _wrong("x", f"be [N, F] with N={self.num_nodes} and F >= 1", _form(x))
+        if x.layout not in (torch.sparse_csr, torch.strided) or not x.is_floating_point():
+            raise _wrong("x", "be floating, and dense or sparse CSR", _form(x))
         finite = torch.isfinite(x.values() if x.layout == torch.sparse_csr else x)
         if not bool(finite.all()):
-            raise InputError(
-                f"Graph.x must be finite, got {int((~finite).sum())} NaN or infinite value(s)."
-            )
+            raise _wrong("x", "be finite", f"{int((~finite).sum())} NaN or infinite value(s)")
 
     def _check_labels(self) -> None:
-        if self.y.dtype != torch.int64 or self.y.shape != (self.num_nodes,):
-            raise InputError(
-                f"Graph.y must be int64 of shape [{self.num_nodes}], "
-                f"got {self.y.dtype} of shape {tuple(self.y.shape)}."
-            )
-        if len(self.y) and not -1 <= int(self.y.min()) <= int(self.y.max()) < self.num_classes:
-            raise InputError(
-                f"Graph.y must lie in [-1, {self.num_classes}) (one class name per class), "
-                f"got {int(self.y.min())} to {int(self.y.max())}."
-            )
+        y, ids = self.y, np.asarray(self.node_ids)
+        if y.dtype != torch.int64 or y.shape != (self.num_nodes,):
+            raise _wrong("y", f"be int64 of shape [{self.num_nodes}]", _form(y))
+        if len(y) and not -1 <= int(y.min()) <= int(y.max()) < self.num_classes:
+            expected = f"lie in [-1, {self.num_classes}) (one class name per class)"
+            raise _wrong("y", expected, f"{int(y.min())} to {int(y.max())}")
         if len(set(self.class_names)) != self.num_classes:
-            raise InputError(f"Graph.class_names must be unique, got {self.class_names}.")
-        ids = np.asarray(self.node_ids)
+            raise _wrong("class_names", "be unique", self.class_names)
         if ids.shape != (self.num_nodes,):
-            raise InputError(
-                f"Graph.node_ids must hold one id per node ({self.num_nodes} nodes), "
-                f"got shape {ids.shape}."
-            )
+            expected = f"hold one id per node ({self.num_nodes} nodes)"
+            raise _wrong("node_ids", expected, f"shape {ids.shape}")
         in_order = np.sort(ids)
         twice = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(twice):
-            raise InputError(f"Graph.node_ids must be unique, got {twice[0]!s} more than once.")
+            raise _wrong("node_ids", "be unique", f"{twice[0]!s} more than once")
 
-    def _check_index(self, name: str, index: Tensor | None) -> None:
-        if index is None:
-            return
-        if index.dtype != torch.int64 or index.dim() != 1:
-            raise InputError(
-                f"Graph.{name} must be int64 of shape [M], "
-                f"got {index.dtype} of shape {tuple(index.shape)}."
-            )
-        if len(index) == 0:
-            return
-        if int(index.min()) < 0 or int(index.max()) >= self.num_nodes:
-            raise InputError(
-                f"Graph.{name} must lie in [0, {self.num_nodes}), "
-                f"got {int(index.min())} to {int(index.max())}."
-            )
-        unknown = index[self.y[index] < 0]
-        if len(unknown):
-            raise InputError(
-                f"Graph.{name} must hold labelled nodes only, got node {int(unknown[0])} (y = -1)."
-            )
+    def _check_split(self) -> None:
+        parts = {n: index for n in SPLIT_FIELDS if (index := getattr(self, n)) is not None}
+        for name, index in parts.items():
+            if index.dtype != torch.int64 or index.dim() != 1:
+                fix = "; `mask.nonzero().flatten()` turns a mask into numbers"
+                raise _wrong(name, "be int64 node numbers of shape [M]", _form(index) + fix)
+            if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.num_nodes:
+                got = f"{int(index.min())} to {int(index.max())}"
+                raise _wrong(name, f"lie in [0, {self.num_nodes})", got)
+            unknown = index[self.y[index] < 0]
+            if len(unknown):
+                raise _wrong(name, "hold labelled nodes only", f"node {int(unknown[0])} (y = -1)")
+        times = torch.bincount(torch.cat([*parts.values(), self.y.new_empty(0)]), minlength=1)
+        if int(times.max()) > 1:
+            got = f"node {int(times.argmax())} {int(times.max())} times"
+            raise _wrong("train_index, val_index and test_index", "not overlap or repeat", got)
 
-    def _check_disjoint(self) -> None:
-        parts = [index for name in SPLIT_FIELDS if (index := getattr(self, name)) is not None]
-        if not parts:
-            return
-        times_used = torch.bincount(torch.cat(parts), minlength=1)
-        if int(times_used.max()) > 1:
-            raise InputError(
-                "Graph.train_index, val_index and test_index must not overlap or repeat, "
-                f"got node {int(times_used.argmax())} {int(times_used.max())} times."
-            )
+
+def _wrong(field: str, expected: str, got: object) -> InputError:
+    return InputError(f"Graph.{field} must {expected}, got {got}.")
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{tensor.dtype}, {tensor.layout} of shape {tuple(tensor.shape)}"
 
 
 def _csr_tensor(matrix: sp.csr_array, name: str, mapped: bool = False) -> Tensor:
@@ -303,10 +251,3 @@ def _csr_tensor(matrix: sp.csr_array, name: str, mapped: bool = False) -> Tensor
             matrix.shape,
             check_invariants=not mapped,
         )
-
-
-def _scipy_csr(tensor: Tensor) -> sp.csr_array:
-    crow, col = tensor.crow_indices().cpu().numpy(), tensor.col_indices().cpu().numpy()
-    return sp.csr_array(
-        (tensor.values().cpu().numpy(), col, crow), shape=(tensor.shape[0], tensor.shape[1])
-    )

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.graph import Graph
 from pamt_lightning.kernels.operator import SparseOperator
 from tests.matrices import normalized
@@ -59,7 +59,7 @@ def small_graph() -> Graph:
 
     One graph for the whole session: it is frozen, and no test writes into its tensors.
     """
-    raw = synthetic_graph(300, 4, 60, 5.0, words_per_node=6.0, seed=7)
+    raw = synthetic_graph(SyntheticOptions(300, 4, 60, 5.0, words_per_node=6.0, seed=7))
     graph = Graph.from_scipy(raw.features, raw.adjacency, raw.labels, raw.class_names)
     by_class = [np.flatnonzero(raw.labels == number)[:5] for number in range(4)]
     train = np.concatenate(by_class)

@@ -13,12 +13,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.functional import normalize_adjacency, trust_edges
 from pamt_lightning.graph import Graph
 from pamt_lightning.kernels.columns import take_rows_by_column
-from pamt_lightning.kernels.features import (
-    Features,
-    SparseFeatures,
-    as_features,
-    is_sparse_enough,
-)
+from pamt_lightning.kernels.features import Features, SparseFeatures, as_features, is_sparse_enough
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.sharding import RowShare
 
@@ -67,10 +62,6 @@ class GraphBatch:
         return cls(graph, x, adj_norm, batch_size)
 
     @property
-    def _whole(self) -> GraphBatch:
-        return self._source or self
-
-    @property
     def num_nodes(self) -> int:
         """Number of nodes of the whole graph."""
         return self.graph.num_nodes
@@ -93,35 +84,31 @@ class GraphBatch:
     @property
     def train_index(self) -> Tensor:
         """The training nodes; an error if the graph has none."""
-        return self._require(self.graph.train_index, "training")
+        return _require(self.graph.train_index, "training")
 
     @property
     def val_index(self) -> Tensor:
         """The validation nodes; an error if the graph has none."""
-        return self._require(self.graph.val_index, "validation")
+        return _require(self.graph.val_index, "validation")
 
     @property
     def train_y(self) -> Tensor:
         """Classes of the training nodes."""
         return self.graph.y[self.train_index]
 
-    @property
+    @cached_property
     def train_x(self) -> Features:
         """Attributes of the training nodes, in every process."""
-        return self._whole._train_x
-
-    @property
-    def trusted_adj(self) -> SparseOperator:
-        """Â with each edge weighted by how reliable it looks from the attributes of its ends."""
-        return self._whole._trusted_adj
-
-    @cached_property
-    def _train_x(self) -> Features:
+        if self._source is not None:
+            return self._source.train_x
         index = self.train_index.to(self.graph.x.device)
         return _features(self.graph, self.dtype, index).to(self.device)
 
     @cached_property
-    def _trusted_adj(self) -> SparseOperator:
+    def trusted_adj(self) -> SparseOperator:
+        """Â with each edge weighted by how reliable it looks from the attributes of its ends."""
+        if self._source is not None:
+            return self._source.trusted_adj
         # A generator of its own: all runs and predictions trust the edges of a graph alike.
         generator = torch.Generator().manual_seed(0)
         where = self.graph.x.device  # the attributes may not be on the device
@@ -129,25 +116,19 @@ class GraphBatch:
             return trust_edges(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
 
     def outputs(self, network: Callable[[Features], Tensor]) -> Tensor:
-        """The output of a network for every node, computed for ``batch_size`` nodes at a time.
+        """The output ``[N, C]`` of a network, computed for ``batch_size`` nodes at a time.
 
-        Args:
-            network: Maps attributes to one row for each node, independently of other nodes.
-
-        Returns:
-            Shape ``[N, C]``, in every process.
+        The network maps the attributes of each node to a row, independently of other nodes.
         """
         x = self._whole.x
         count, size = x.shape[0], self.batch_size
         if size is None or size >= count:
             return self.rows.gather(network(x.to(self.device)))
-        found: Tensor | None = None
         for start in range(0, count, size):
             part = network(x.take_rows(slice(start, start + size)).to(self.device))
-            if found is None:
+            if start == 0:
                 found = part.new_empty(count, part.shape[1])
             found[start : start + size] = part
-        assert found is not None
         return self.rows.gather(found)
 
     def at(self, nodes: Tensor) -> GraphBatch:
@@ -187,10 +168,15 @@ class GraphBatch:
         graph = self.graph.to(device, attributes=whole)
         return GraphBatch(graph, x, self.adj_norm.to(device), self.batch_size)
 
-    def _require(self, index: Tensor | None, name: str) -> Tensor:
-        if index is None or len(index) == 0:
-            raise InputError(f"The graph has no {name} nodes: give it a split first.")
-        return index
+    @property
+    def _whole(self) -> GraphBatch:
+        return self._source or self
+
+
+def _require(index: Tensor | None, name: str) -> Tensor:
+    if index is None or len(index) == 0:
+        raise InputError(f"The graph has no {name} nodes: give it a split first.")
+    return index
 
 
 def _features(graph: Graph, dtype: torch.dtype, nodes: Tensor | slice) -> Features:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pytorch_lightning as pl
 import torch
 
@@ -26,16 +26,15 @@ from pamt_lightning.data.split_files import given_split
 from pamt_lightning.data.splits import (
     VALIDATION_SEEDS,
     Split,
-    SplitSizes,
     count_or_share,
+    ppnp_split,
+    random_split,
     resolve_split_seed,
 )
 from pamt_lightning.data.store.format import is_store
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
-from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.errors import CheckpointError, InputError, check_number, error_context
 from pamt_lightning.graph import Graph
-
-_NPZ = re.compile(r"\.npz$", re.IGNORECASE)
 
 SplitName = Literal["ppnp", "random", "given"]
 
@@ -98,47 +97,46 @@ class GraphDataModule(pl.LightningDataModule):
         super().__init__()
         if dataset is not None and path is not None:
             raise InputError(f"Give `dataset` or `path`, not both, got {dataset!r} and {path!r}.")
-        path, split_path = _absolute(path), _absolute(split_path)
-        roots = [] if root is None else [root] if isinstance(root, (str, Path)) else list(root)
-        root = [str(_absolute(r)) for r in roots]
-        self._synthetic_options = _synthetic_options(synthetic)
+        self.path, self.split_path = _absolute(path), _absolute(split_path)
+        roots = [] if root is None else [root] if isinstance(root, (str, Path)) else root
+        self.roots = [str(_absolute(each)) for each in roots]
         self.split_seed = resolve_split_seed(split_seed)
+        self._synthetic = _synthetic_options(synthetic)
         self.save_hyperparameters(ignore=["synthetic"])
         # A checkpoint holds plain values that mean the same in every working directory.
         self.hparams.update(
-            path=path,
-            split_path=split_path,
-            root=root,
+            path=self.path,
+            split_path=self.split_path,
+            root=self.roots,
             split_seed=self.split_seed,
-            synthetic=asdict(self._synthetic_options),
+            synthetic=asdict(self._synthetic),
         )
         self.spec: DatasetSpec | None = None if path else get_spec(dataset or DEFAULT_DATASET)
+        self._published = self.spec if self.spec and not self.spec.generated else None
         if split not in (None, "ppnp", "random", "given"):
             raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
-        if structure_noise is not None and not 0.0 <= structure_noise <= 1.0:
-            raise InputError(f"`structure_noise` must lie in [0, 1], got {structure_noise}.")
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"`batch_size` must be 1 or more, got {batch_size}.")
-        self.batch_size = batch_size
+        check_number("noise_seed", noise_seed, 0, whole=True)
+        if structure_noise is not None:
+            check_number("structure_noise", structure_noise, 0, 1)
+        if batch_size is not None:
+            check_number("batch_size", batch_size, 1, whole=True)
         if split_path is not None and split not in (None, "given"):
             raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
-        self.path, self.roots, self.offline = path, root, offline
-        self.split_name = split or self._default_split(split_path)
+        default: SplitName = "given" if split_path else "ppnp" if self._published else "random"
+        self.split_name = split or default
         if num_known is not None and self.split_name != "ppnp":
             raise InputError(f"`num_known` goes with `split`='ppnp', got {self.split_name!r}.")
-        self.split_path = split_path
+        if test is not None and self.split_name == "ppnp":
+            raise InputError(f"`split`='ppnp' fixes the test nodes: leave out `test`, got {test}.")
         self.train, self.val, self.test = map(count_or_share, (train, val, test))
-        self.num_known = num_known
+        self.num_known, self.batch_size, self.offline = num_known, batch_size, offline
         self.scale_features = scale_features
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
         self.achieved_noise: float | None = None
         self.split: Split | None = None
-        self._raw: RawGraph | None = None
         self._graph: Graph | None = None
         self._batch: tuple[object, GraphBatch] | None = None
-        self._expected_classes: tuple[str, ...] | None = None
-        self._expected_columns: tuple[str, ...] = ()
-        self._expected_scaling: Scaling | None = None
+        self._trained_on: Mapping[str, Any] = {}
         self._scaling = Scaling("none")
         self._fingerprint = ""
 
@@ -146,21 +144,22 @@ class GraphDataModule(pl.LightningDataModule):
     def dataset_name(self) -> str:
         """Name of the data set, or of the user's file or folder."""
         # Not Path.stem: a folder's name may have a point, as in graph.v2.
-        return self.spec.name if self.spec else _NPZ.sub("", Path(self.path or "").resolve().name)
+        name = self.spec.name if self.spec else Path(self.path or "").resolve().name
+        return name[:-4] if name.lower().endswith(".npz") else name
 
     @property
     def num_features(self) -> int:
         """Number of attributes; data sets of the registry need not be read for it."""
-        if self.spec and not self.spec.generated:
-            return self.spec.num_features
+        if self._published:
+            return self._published.num_features
         return int(self.raw.features.shape[1])
 
     @property
     def num_classes(self) -> int:
         """Number of classes; data sets of the registry need not be read for it."""
-        if self.spec and not self.spec.generated:
-            return self.spec.num_classes
-        names = self._expected_classes or self.raw.class_names
+        if self._published:
+            return self._published.num_classes
+        names = self._trained_on.get("class_names") or self.raw.class_names
         if self.spec is None and len(names) < 2:
             raise InputError(
                 f"{self._label_file}: training needs labelled nodes of at least two classes, "
@@ -179,18 +178,14 @@ class GraphDataModule(pl.LightningDataModule):
         path = Path(self.path or "")
         return str(path / "nodes.csv" if path.is_dir() and not is_store(path) else path)
 
-    @property
+    @cached_property
     def raw(self) -> RawGraph:
-        """The graph as read or drawn, before split, noise and normalisation; read once."""
-        if self._raw is None:
-            if self.spec is None:
-                self._raw = read_own_graph(self.path or "")
-            elif self.spec.generated:
-                self._raw = synthetic_graph(**asdict(self._synthetic_options))
-            else:
-                located = locate(self.spec, self.roots, offline=self.offline)
-                self._raw = read_dataset(self.spec, located)
-        return self._raw
+        """The graph as read or drawn, before split, noise and normalisation."""
+        if self.spec is None:
+            return read_own_graph(self.path or "")
+        if self.spec.generated:
+            return synthetic_graph(self._synthetic)
+        return read_dataset(self.spec, locate(self.spec, self.roots, offline=self.offline))
 
     @property
     def graph(self) -> Graph:
@@ -224,28 +219,20 @@ class GraphDataModule(pl.LightningDataModule):
                 self._batch = key, GraphBatch.from_graph(graph, dtype, size, rank, world_size)
         return self._batch[1]
 
-    def expect_classes(self, class_names: Sequence[str]) -> None:
-        """Number the classes as a trained model does."""
-        self._expected_classes = tuple(class_names)
-        self._graph = self._batch = self.split = None
-
-    def expect_features(self, state: Mapping[str, Any]) -> None:
-        """Order and scale the attributes as those of a model's training data.
+    def match_model(self, state: Mapping[str, Any]) -> None:
+        """Number the classes, order and scale the attributes as in a model's training data.
 
         Args:
             state: The `state_dict` of the training data.
         """
-        scaling = state["scaling"]
-        mean, std = (None if scaling[k] is None else scaling[k].numpy() for k in ("mean", "std"))
-        self._expected_scaling = Scaling(scaling["kind"], mean, std)
-        self._expected_columns = tuple(state["feature_names"])
+        self._trained_on = state
         self._graph = self._batch = self.split = None
 
     # Lightning's hooks -------------------------------------------------------------------------
 
     def prepare_data(self) -> None:
         """Fetch and read published files in one process of each machine; others read in `setup`."""
-        if self.spec and not self.spec.generated:
+        if self._published:
             _ = self.raw
 
     def setup(self, stage: str) -> None:
@@ -253,14 +240,10 @@ class GraphDataModule(pl.LightningDataModule):
         if self._graph is None:
             self._graph = self._make_graph()
         if stage != "predict" and self.split is None:
-            try:
+            own = self.spec is None and self.split_name != "given"  # that names its own file
+            with error_context(self._label_file) if own else nullcontext():
                 self.split = self._make_split(self._graph)
-            except InputError as error:
-                own = self.spec is None and self.split_name != "given"  # that names its own file
-                where = f"{self._label_file}: " if own else ""
-                raise InputError(f"{where}{error}") from None
-            parts = (self.split.train, self.split.val, self.split.test)
-            self._graph = self._graph.with_split(*(torch.from_numpy(part) for part in parts))
+            self._graph = self._graph.with_split(*map(torch.from_numpy, self.split))
             self._batch = None
             self._fingerprint = self._graph.fingerprint()
 
@@ -269,7 +252,7 @@ class GraphDataModule(pl.LightningDataModule):
         batch, size = self.full_batch(), self.effective_batch_size
         if size is None:
             return FullBatch(batch)
-        return NodeBatches(batch, size, torch.initial_seed, self._epoch)
+        return NodeBatches(batch, size, self._epoch)
 
     def val_dataloader(self) -> FullBatch:
         """The whole graph: a prediction is propagated over all of it."""
@@ -285,9 +268,11 @@ class GraphDataModule(pl.LightningDataModule):
             "num_nodes": self.graph.num_nodes,
             "hashes": dict(self.raw.hashes),
             "fingerprint": self._fingerprint,
-            "feature_names": list(self._expected_columns or self.raw.feature_names),
-            "scaling": {"kind": self._scaling.kind}
-            | {name: _tensor(getattr(self._scaling, name)) for name in ("mean", "std")},
+            "feature_names": list(self._trained_on.get("feature_names") or self.raw.feature_names),
+            "scaling": {
+                name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+                for name, value in vars(self._scaling).items()
+            },
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -307,28 +292,29 @@ class GraphDataModule(pl.LightningDataModule):
     def _epoch(self) -> int:
         return self.trainer.current_epoch if self.trainer is not None else 0
 
-    def _default_split(self, split_path: str | None) -> SplitName:
-        if split_path is not None:
-            return "given"
-        return "ppnp" if self.spec and not self.spec.generated else "random"
-
     def _make_graph(self) -> Graph:
-        raw = self.raw
-        if self._expected_classes is not None:
-            raw = renumber_classes(raw, self._expected_classes, self.dataset_name)
+        raw, model = self.raw, self._trained_on
+        expected: Scaling | None = None
+        if model:
+            raw = renumber_classes(raw, tuple(model["class_names"]), self.dataset_name)
+            scaling: dict[str, Any] = {
+                name: value.numpy() if isinstance(value, torch.Tensor) else value
+                for name, value in model["scaling"].items()
+            }
+            expected = Scaling(**scaling)
         if self.structure_noise is not None:
             raw, self.achieved_noise = add_structure_noise(
                 raw, self.structure_noise, self.noise_seed
             )
-        order = column_order(raw.feature_names, self._expected_columns, self.dataset_name)
+        order = column_order(raw.feature_names, model.get("feature_names", ()), self.dataset_name)
         features = raw.features if order is None else raw.features[:, order]
         if raw.scaled is None:
-            self._scaling = self._expected_scaling or Scaling.of(features, self.scale_features)
+            self._scaling = expected or Scaling.of(features, self.scale_features)
             features = self._scaling.apply(features)
         else:
             written = raw.scaled.reordered(order)
             own = Scaling(self.scale_features or written.kind, written.mean, written.std)
-            self._scaling = self._expected_scaling or own
+            self._scaling = expected or own
             features = written.rescale(features, self._scaling, self.path or "")
         return Graph.from_scipy(
             features,
@@ -340,15 +326,17 @@ class GraphDataModule(pl.LightningDataModule):
         )
 
     def _make_split(self, graph: Graph) -> Split:
-        labels, ids = graph.y.numpy(), np.asarray(graph.node_ids)
-        sizes = SplitSizes(self.train, self.val, self.test, self.num_known)
+        labels, seed, names = graph.y.numpy(), self.split_seed, graph.class_names
         if self.split_name == "given":
             given = self.split_path or self.raw.given_splits
-            return given_split(given, labels, ids, source=self.dataset_name)
+            return given_split(given, labels, np.asarray(graph.node_ids), self.dataset_name)
         if self.split_name == "random":
-            return sizes.random(labels, self.split_seed, graph.class_names)
-        num_known = self.spec.num_known if self.spec else 1500
-        return sizes.ppnp(labels, self.split_seed, graph.class_names, num_known)
+            return random_split(labels, seed, self.train, self.val, self.test, names)
+        known = self.num_known
+        if known is None:
+            known = self.spec.num_known if self.spec else 1500
+        val = 500 if self.val is None else self.val
+        return ppnp_split(labels, seed, known, self.train, val, names)
 
 
 def _synthetic_options(given: SyntheticOptions | Mapping[str, Any]) -> SyntheticOptions:
@@ -358,10 +346,6 @@ def _synthetic_options(given: SyntheticOptions | Mapping[str, Any]) -> Synthetic
         return SyntheticOptions(**given)
     except TypeError as error:
         raise InputError(f"`synthetic`: {error}.") from None
-
-
-def _tensor(array: npt.NDArray[Any] | None) -> torch.Tensor | None:
-    return None if array is None else torch.from_numpy(array)
 
 
 def _absolute(path: str | Path | None) -> str | None:

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
-from pamt_lightning.errors import InputError
+from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
+from pamt_lightning.errors import InputError, check_number
 
 # An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
 # taken, up to _MAX_TAKES times. Sparse graphs need a handful of draws and never put an edge back.
@@ -21,11 +21,9 @@ _MAX_TAKES = 20
 
 
 def structure_noise_rate(adjacency: sp.csr_array, labels: IntArray) -> float:
-    """Share of undirected edges whose ends have different labels; nan if none has two labels.
+    """Share of undirected edges whose ends have different labels.
 
-    Args:
-        adjacency: ``[n, n]``, undirected.
-        labels: ``[n]`` class numbers; edges with an unlabelled end (-1) are left out of the count.
+    Edges with an unlabelled end (-1) are left out; nan if there are no others.
     """
     low, high = (labels[ends] for ends in _edges(adjacency))
     known = (low >= 0) & (high >= 0)
@@ -36,28 +34,17 @@ def structure_noise_rate(adjacency: sp.csr_array, labels: IntArray) -> float:
 def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph, float]:
     """Rewire edges at random until the share of inter-class edges is ``rate``.
 
-    This uses the true labels of all nodes: an oracle corruption. To raise the rate from r₀ to r,
-    round(|E|·(r - r₀)) same-class edges are taken at random; each keeps one end (fair coin), and
-    the other moves to a uniform node of another class, drawn anew if that edge exists. To lower it,
-    the reverse. An edge that finds no free place is put back and another one is taken.
-
-    Args:
-        raw: An undirected graph without self-loops (`simple_graph`), every node labelled.
-        rate: Share r of undirected edges whose ends are to have different labels, in [0, 1].
-        seed: Seed of the noise's own random numbers; the same seed gives the same graph.
+    To raise the rate from r₀ to r, round(|E|·(r - r₀)) same-class edges are taken at random; each
+    keeps one end (fair coin), and the other moves to a uniform node of another class, drawn anew if
+    that edge exists. To lower it, the reverse. An edge that finds no free place is put back and
+    another one is taken.
 
     Returns:
         The graph with as many edges as before and all else untouched, and the rate achieved, which
         differs from ``rate`` by less than one edge.
-
-    Raises:
-        InputError: ``rate`` or ``seed`` is out of range, a node has no label, the graph has no
-            edges or is not simple, or so many edges do not fit inside or between its classes.
     """
-    if isinstance(rate, bool) or not (isinstance(rate, int | float) and 0 <= rate <= 1):
-        raise InputError(f"The noise `rate` must be a number from 0 to 1, got {rate!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"The noise `seed` must be a whole number of at least 0, got {seed!r}.")
+    check_number("rate", rate, 0, 1)
+    check_number("seed", seed, 0, whole=True)
     if num_unlabelled := np.count_nonzero(raw.labels < 0):
         raise InputError(
             "Structure noise needs a label for every node, since it moves edges by the true "
@@ -76,16 +63,9 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
             f"find no free place {'between' if num_moves > 0 else 'inside'} classes. Ask for a "
             f"rate nearer to the graph's own, which is {start:.4f}."
         )
-    ends = tuple(end.astype(np.int32) for end in np.divmod(edges, raw.num_nodes))
-    ones = np.ones(len(edges), dtype=np.float32)
-    adjacency = simple_graph(sp.coo_array((ones, ends), shape=raw.adjacency.shape))
-    achieved = structure_noise_rate(adjacency, raw.labels)
-    if adjacency.nnz != raw.adjacency.nnz or abs(achieved - rate) > 1 / raw.num_edges:
-        raise InputError(
-            "Structure noise needs an undirected graph without self-loops and repeated edges: "
-            "pass its adjacency through `simple_graph` first."
-        )
-    return replace(raw, adjacency=adjacency), achieved
+    low, high = (ends.astype(np.int32) for ends in np.divmod(edges, raw.num_nodes))
+    adjacency = adjacency_of(low, high, raw.num_nodes)
+    return replace(raw, adjacency=adjacency), structure_noise_rate(adjacency, raw.labels)
 
 
 def _edges(adjacency: sp.csr_array) -> tuple[IntArray, IntArray]:

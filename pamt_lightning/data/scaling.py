@@ -54,7 +54,7 @@ class Scaling:
         """The scaled attributes."""
         if self.kind == "l1":
             return l1_normalize(features)
-        if self.kind == "none" or self.mean is None or self.std is None:
+        if self.mean is None or self.std is None:
             return features
         dense = features.toarray() if sp.issparse(features) else features
         return ((dense - self.mean) / self.std).astype(np.float32)
@@ -66,11 +66,7 @@ class Scaling:
         return Scaling(self.kind, self.mean[list(order)], self.std[list(order)])
 
     def rescale(self, features: Features, by: Scaling, source: str) -> Features:
-        """Attributes scaled by this scaling, scaled by another one instead.
-
-        Raises:
-            InputError: The scalings are of different kinds, so the original values are lost.
-        """
+        """Attributes scaled by this scaling, scaled by another one of its kind instead."""
         if self.kind != by.kind:
             raise InputError(
                 f"{source} holds attributes scaled by {self.kind!r}, but {by.kind!r} is needed: "
@@ -86,13 +82,7 @@ class Scaling:
 def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> list[int] | None:
     """The positions of the columns that a model was trained with.
 
-    Args:
-        names: Names of the columns; empty if the file has none.
-        expected: Names the model was trained with; empty if its data had none.
-        source: Name of the data, for the error message.
-
-    Returns:
-        A position for each expected column; None if they are in order or have no names.
+    None if they are in order, or if the columns of the model or of the data have no names.
     """
     if not names or not expected or tuple(names) == tuple(expected):
         return None
@@ -123,11 +113,7 @@ def l1_normalize(features: Features) -> Features:
 
 
 class Moments:
-    """Mean and standard deviation of columns whose rows come in blocks (Chan et al. 1983).
-
-    Args:
-        num_columns: Number of columns.
-    """
+    """Mean and standard deviation of columns whose rows come in blocks (Chan et al. 1983)."""
 
     def __init__(self, num_columns: int) -> None:
         self._count = 0

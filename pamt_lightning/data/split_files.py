@@ -32,13 +32,7 @@ def given_split(
     node_ids: npt.NDArray[np.generic],
     source: str,
 ) -> Split:
-    """The user's own split.
-
-    Args:
-        given: Path of index files (layout: top of this module), or the positions in each part.
-        labels: ``[n]`` class numbers of the graph, -1 where unknown.
-        node_ids: ``[n]`` ids of the graph.
-        source: Name of the graph, used in error messages.
+    """The user's own split, from index files or the positions in each part of ``source``.
 
     Raises:
         InputError: A file has a defect (the message names the file and the line or key), a part is
@@ -52,8 +46,8 @@ def given_split(
             "`split`='given' needs index files (`split_path`), or an .npz with train_index, "
             f"val_index and test_index; {source!r} has none."
         )
-    for name in PARTS:
-        index = given[name]
+    split = Split(*(given[name] for name in PARTS))
+    for name, index in zip(PARTS, split, strict=True):
         if len(index) == 0 and name != "test":
             raise InputError(f"{source}: `{name}` must hold at least one node, got none.")
         unlabelled = index[labels[index] < 0]
@@ -62,7 +56,7 @@ def given_split(
                 f"{source}: `{name}` holds the node {node_ids[unlabelled[0]].item()!r}, which has "
                 f"no label ({len(unlabelled)} such node(s)). Remove it, or give it a label."
             )
-    times = np.bincount(np.concatenate([given[name] for name in PARTS]), minlength=len(labels))
+    times = np.bincount(np.concatenate(split), minlength=len(labels))
     if times.max() > 1:
         node = int(times.argmax())
         parts = " and ".join(f"`{name}`" for name in PARTS if node in given[name])
@@ -70,7 +64,7 @@ def given_split(
             f"{source}: the node {node_ids[node].item()!r} is listed {times[node]} times (in "
             f"{parts}; {np.count_nonzero(times > 1)} such node(s)). List each node once."
         )
-    return Split(given["train"], given["val"], given["test"])
+    return split
 
 
 def _read_parts(path: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntArray]:

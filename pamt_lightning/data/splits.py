@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pamt_lightning.data.raw import IntArray
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, check_number
 
 # Seed with which the published protocol draws the nodes that may be seen before testing.
-KNOWN_SEED = 4143496719
+_KNOWN_SEED = 4143496719
 
 # Split seeds of the published protocol: results are reported on the test seeds, choices are made on
 # the validation seeds.
@@ -36,22 +35,12 @@ _NAMED_SEEDS = {
 _MAX_SEED = 2**32 - 1  # of numpy.random.RandomState
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Node positions by part; parts share no node (`Graph.with_split` checks it).
-
-    Attributes:
-        train: Nodes whose labels are learned from.
-        val: Nodes whose labels stop the training and choose the best state.
-        test: Nodes on which the best state is scored; may be empty.
-        rest: Held-out nodes of the split `ppnp`: may be seen before testing, but are in no part
-            above. With a validation seed the test is made on these.
-    """
+class Split(NamedTuple):
+    """Node positions by part; parts share no node, and ``test`` may be empty."""
 
     train: IntArray
     val: IntArray
     test: IntArray
-    rest: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def resolve_split_seed(seed: int | str) -> int:
@@ -69,42 +58,29 @@ def resolve_split_seed(seed: int | str) -> int:
                 f"test{len(TEST_SEEDS) - 1}, val0 to val{len(VALIDATION_SEEDS) - 1}, got {seed!r}."
             )
         seed = int(seed)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MAX_SEED:
-        raise InputError(
-            f"`split_seed` must be a whole number from 0 to {_MAX_SEED}, got {seed!r}."
-        )
+    check_number("split_seed", seed, 0, _MAX_SEED, whole=True)
     return seed
 
 
 def ppnp_split(
     labels: IntArray,
-    split_seed: int | str,
+    split_seed: int,
     num_known: int,
-    train_per_class: int = 20,
-    num_val: int = 500,
-    *,
+    train: int = 20,
+    val: int = 500,
     class_names: Sequence[str] = (),
 ) -> Split:
     """The split of the published protocol, equal to it bit by bit, order included.
 
-    ``num_known`` nodes are drawn with a fixed seed; all others are test nodes, in every run. Among
-    the known nodes, ``split_seed`` draws ``train_per_class`` of each class and then ``num_val``.
-
-    Args:
-        labels: ``[n]`` class numbers; every node needs one.
-        split_seed: Number or name of the run's seed (`resolve_split_seed`).
-        num_known: Nodes that may be seen before testing: 1500, and 5000 for ms_academic.
-        train_per_class: Training nodes of each class.
-        num_val: Validation nodes.
-        class_names: Used in error messages only.
-
-    Raises:
-        InputError: A node has no label, or there are too few nodes for one of the sizes.
+    ``num_known`` nodes (1500, and 5000 for ms_academic) are drawn with a fixed seed; all others are
+    test nodes, in every run. Among the known nodes, ``split_seed`` draws ``train`` nodes of each
+    class and then ``val`` validation nodes. With a validation seed, the remaining known nodes are
+    the test nodes: choices must not be made on the nodes that results are reported on.
     """
     num_nodes = len(labels)
-    _check_count("num_known", num_known, num_nodes, "the number of nodes")
-    _check_count("train_per_class", train_per_class, num_known, "`num_known`")
-    if num_nodes and labels.min() < 0:
+    check_number("num_known", num_known, 1, num_nodes, whole=True, note=" (the number of nodes)")
+    check_number("train", train, 1, num_known, whole=True, note=" (`num_known`)")
+    if labels.min() < 0:
         raise InputError(
             f"The split `ppnp` needs a label for every node, but {np.count_nonzero(labels < 0)} of "
             f"{num_nodes} nodes have none. Use the split `random`."
@@ -112,29 +88,30 @@ def ppnp_split(
     # The published code draws from arrays in the order of the previous draw: the calls below must
     # not be sorted or merged.
     all_nodes = np.arange(num_nodes)
-    known = np.random.RandomState(KNOWN_SEED).choice(all_nodes, num_known, replace=False)
-    random = np.random.RandomState(resolve_split_seed(split_seed))
+    known = np.random.RandomState(_KNOWN_SEED).choice(all_nodes, num_known, replace=False)
+    random = np.random.RandomState(split_seed)
     train_by_class = []
     for number in range(int(labels.max()) + 1):
         of_class = known[labels[known] == number]
-        if len(of_class) < train_per_class:
+        if len(of_class) < train:
             raise InputError(
                 f"{_class_text(number, class_names)} has {len(of_class)} of the {num_known} known "
-                f"nodes, but `train_per_class` asks for {train_per_class}. Lower it, or raise "
-                "`num_known`."
+                f"nodes, but `train` asks for {train}. Lower it, or raise `num_known`."
             )
-        train_by_class.append(random.choice(of_class, train_per_class, replace=False))
-    train = np.concatenate(train_by_class)
-    candidates = _exclude(known, train)
-    _check_count("num_val", num_val, len(candidates), "the known nodes not used for training")
-    val = random.choice(candidates, num_val, replace=False)
-    return Split(train, val, test=_exclude(all_nodes, known), rest=_exclude(candidates, val))
+        train_by_class.append(random.choice(of_class, train, replace=False))
+    trained = np.concatenate(train_by_class)
+    candidates = _exclude(known, trained)
+    left = " (the known nodes not used for training)"
+    check_number("val", val, 1, len(candidates), whole=True, note=left)
+    validated = random.choice(candidates, val, replace=False)
+    if split_seed in VALIDATION_SEEDS:
+        return Split(trained, validated, _exclude(candidates, validated))
+    return Split(trained, validated, _exclude(all_nodes, known))
 
 
 def random_split(
     labels: IntArray,
-    split_seed: int | str,
-    *,
+    split_seed: int,
     train: int | float = 20,
     val: int | float | None = None,
     test: int | float | None = None,
@@ -142,20 +119,10 @@ def random_split(
 ) -> Split:
     """Split the labelled nodes: training nodes class by class, then validation and test nodes.
 
-    A whole number is a count, a fraction is a share. Nodes without a label are in no part. Classes
-    without a labelled node are skipped.
-
-    Args:
-        labels: ``[n]`` class numbers, -1 where unknown.
-        split_seed: Number or name of the run's seed (`resolve_split_seed`).
-        train: Training nodes of each class, or their share of each class (at least one node).
-        val: Validation nodes, or their share of all labelled nodes. Default: 500, or half of the
-            nodes not used for training if that is less.
-        test: Test nodes, or their share of all labelled nodes. Default: all others.
-        class_names: Used in error messages only.
-
-    Raises:
-        InputError: A class, or the whole, has too few labelled nodes for one of the sizes.
+    A whole number is a count, a fraction is a share: of each class for ``train`` (at least one
+    node), of all labelled nodes for ``val`` and ``test``. By default 500 nodes are for validation,
+    or half of those not used for training if that is less, and all others for testing. Nodes
+    without a label (-1) are in no part, classes without a labelled node are skipped.
     """
     labelled = np.flatnonzero(labels >= 0)
     if len(labelled) == 0:
@@ -163,18 +130,18 @@ def random_split(
             "No node has a label, so there is nothing to train or test on. Fill in labels of some "
             "nodes; to predict, use `pamt predict`."
         )
-    _check_size("train", train)
     # RandomState and not Generator: NumPy promises that its draws never change between versions.
-    order = np.random.RandomState(resolve_split_seed(split_seed)).permutation(labelled)
+    order = np.random.RandomState(split_seed).permutation(labelled)
     train_by_class = []
     for number in np.flatnonzero(np.bincount(labels[labelled])).tolist():
         of_class = order[labels[order] == number]
-        count = train if isinstance(train, int) else max(1, round(train * len(of_class)))
+        count = _count("train", train, len(of_class))
         if len(of_class) < count:
             raise InputError(
-                f"{_class_text(number, class_names)} has {len(of_class)} labelled nodes, but "
-                f"`train` asks for {count} of each class. Lower it to at most {len(of_class)}, "
-                "give a share such as 0.2, or label more nodes of this class."
+                f"{_class_text(number, class_names)} has {len(of_class)} labelled "
+                f"node{'s' * (len(of_class) > 1)}, but `train` asks for {count} of each class. "
+                f"Lower it to at most {len(of_class)}, give a share such as 0.2, or label more "
+                "nodes of this class."
             )
         train_by_class.append(of_class[:count])
     trained = np.concatenate(train_by_class)
@@ -184,47 +151,18 @@ def random_split(
             f"All {len(labelled)} labelled nodes are used for training, so none is left for "
             f"validation and testing. Lower `train` (now {train})."
         )
-    num_val = _count("val", val, len(labelled), default=min(500, max(1, len(others) // 2)))
-    num_test = _count("test", test, len(labelled), default=max(0, len(others) - num_val))
+    num_val = min(500, max(1, len(others) // 2))
+    if val is not None:
+        num_val = _count("val", val, len(labelled))
+    num_test = max(0, len(others) - num_val)
+    if test is not None:
+        num_test = _count("test", test, len(labelled))
     if num_val + num_test > len(others):
         raise InputError(
             f"`val` and `test` ask for {num_val} and {num_test} nodes, but training leaves only "
             f"{len(others)} of {len(labelled)} labelled nodes. Lower `val`, `test` or `train`."
         )
     return Split(trained, others[:num_val], others[num_val : num_val + num_test])
-
-
-@dataclass(frozen=True)
-class SplitSizes:
-    """Sizes of the parts of a split, as `GraphDataModule` takes them."""
-
-    train: int | float
-    val: int | float | None
-    test: int | float | None
-    num_known: int | None
-
-    def random(self, labels: IntArray, seed: int, class_names: Sequence[str]) -> Split:
-        """The split ``random``."""
-        return random_split(
-            labels, seed, train=self.train, val=self.val, test=self.test, class_names=class_names
-        )
-
-    def ppnp(
-        self, labels: IntArray, seed: int, class_names: Sequence[str], num_known: int
-    ) -> Split:
-        """The published protocol; with a validation seed the held-out nodes are the test nodes."""
-        known = num_known if self.num_known is None else self.num_known
-        val = 500 if self.val is None else self.val
-        if not isinstance(self.train, int) or not isinstance(val, int) or self.test is not None:
-            raise InputError(
-                "`split`='ppnp' takes whole numbers for `train` and `val` and none for `test` (all "
-                f"other nodes are tested), got {self.train!r}, {val!r} and {self.test!r}."
-            )
-        split = ppnp_split(labels, seed, known, self.train, val, class_names=class_names)
-        if seed in VALIDATION_SEEDS:
-            # Choices must not be made on the nodes that results are reported on.
-            return replace(split, test=split.rest, rest=split.rest[:0])
-        return split
 
 
 def count_or_share(value: Any) -> Any:
@@ -242,25 +180,13 @@ def _class_text(number: int, class_names: Sequence[str]) -> str:
     return f"Class {number}{name}"
 
 
-def _check_count(name: str, value: int, maximum: int, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
-        raise InputError(
-            f"`{name}` must be a whole number from 1 to {maximum} ({what}), got {value!r}."
-        )
-
-
-def _check_size(name: str, value: int | float) -> None:
-    if isinstance(value, bool) or not (
-        (isinstance(value, int) and value >= 1) or (isinstance(value, float) and 0 < value < 1)
-    ):
-        raise InputError(
-            f"`{name}` must be a count (a whole number from 1) or a share between 0 and 1, "
-            f"got {value!r}."
-        )
-
-
-def _count(name: str, value: int | float | None, total: int, *, default: int) -> int:
-    if value is None:
-        return default
-    _check_size(name, value)
-    return value if isinstance(value, int) else max(1, round(value * total))
+def _count(name: str, value: int | float, total: int) -> int:
+    """The count itself, or the count that a share of ``total`` makes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    if isinstance(value, float) and 0 < value < 1:
+        return max(1, round(value * total))
+    raise InputError(
+        f"`{name}` must be a count (a whole number from 1) or a share between 0 and 1, "
+        f"got {value!r}."
+    )

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, simple_graph
-from pamt_lightning.errors import InputError
+from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
+from pamt_lightning.errors import InputError, check_number
 
 # Repeated edges are drawn again, which would take forever in a graph fuller than this.
 _MAX_FILL = 0.5
@@ -51,35 +51,18 @@ class SyntheticOptions:
     seed: int = 0
 
 
-def synthetic_graph(
-    num_nodes: int = SyntheticOptions.num_nodes,
-    num_classes: int = SyntheticOptions.num_classes,
-    num_features: int = SyntheticOptions.num_features,
-    average_degree: float = SyntheticOptions.average_degree,
-    homophily: float = SyntheticOptions.homophily,
-    feature_signal: float = SyntheticOptions.feature_signal,
-    degree_exponent: float = SyntheticOptions.degree_exponent,
-    words_per_node: float = SyntheticOptions.words_per_node,
-    seed: int = SyntheticOptions.seed,
-) -> RawGraph:
+def synthetic_graph(options: SyntheticOptions) -> RawGraph:
     """Draw a graph whose edges and features both reveal the classes, as strongly as asked.
 
-    The arguments are those of `SyntheticOptions`.
-
     Raises:
-        InputError: An argument is out of its range, or so many edges do not fit into the classes.
+        InputError: An option is out of its range, or so many edges do not fit into the classes.
     """
-    sizes = (num_nodes, num_classes, num_features, average_degree)
-    strengths = (homophily, feature_signal, degree_exponent, words_per_node)
-    model = BlockModel(SyntheticOptions(*sizes, *strengths, seed))
-    random = model.random
-    inside = _draw_distinct(random, model.draw_inside, model.num_inside, num_nodes)
-    across = _draw_distinct(random, model.draw_across, model.num_across, num_nodes)
-    edges = np.concatenate([inside, across])
-    ones = np.ones(len(edges), dtype=np.float32)
-    pairs = tuple(part.astype(np.int32) for part in np.divmod(edges, num_nodes))
+    model, num_nodes = BlockModel(options), options.num_nodes
+    inside = _draw_distinct(model, model.draw_inside, model.num_inside)
+    across = _draw_distinct(model, model.draw_across, model.num_across)
+    low, high = np.divmod(np.concatenate([inside, across]), num_nodes)
     return RawGraph(
-        adjacency=simple_graph(sp.coo_array((ones, pairs), shape=(num_nodes, num_nodes))),
+        adjacency=adjacency_of(low.astype(np.int32), high.astype(np.int32), num_nodes),
         features=model.draw_words(model.labels),
         labels=model.labels,
         node_ids=np.arange(num_nodes),
@@ -88,21 +71,7 @@ def synthetic_graph(
 
 
 class BlockModel:
-    """The model: draws classes, edges and words, any number at a time.
-
-    Args:
-        options: Its parameters.
-
-    Attributes:
-        random: The source of all random numbers.
-        labels: Class of each node.
-        class_names: Names of the classes.
-        num_inside: Number of edges inside classes.
-        num_across: Number of edges between classes.
-
-    Raises:
-        InputError: As in `synthetic_graph`.
-    """
+    """The model: draws classes, edges inside and across classes, and words, as many as asked."""
 
     def __init__(self, options: SyntheticOptions) -> None:
         _check(options)
@@ -116,9 +85,7 @@ class BlockModel:
         # All nodes lie on a line, class by class, each as wide as its weight: a uniform point on
         # the stretch of a class hits its nodes in proportion to their weights.
         weights = (1.0 - self.random.random(num_nodes)) ** (-1.0 / (options.degree_exponent - 1.0))
-        np.minimum(
-            weights, math.sqrt(num_nodes), out=weights
-        )  # else one node could take most edges
+        weights = np.minimum(weights, math.sqrt(num_nodes))  # else one node could take most edges
         self._by_class = np.argsort(self.labels, kind="stable")
         self._ends = np.cumsum(weights[self._by_class])
         self._last = np.cumsum(sizes) - 1
@@ -137,11 +104,7 @@ class BlockModel:
         return self._draw_nodes(classes), self._draw_nodes(others)
 
     def draw_words(self, labels: IntArray) -> sp.csr_array:
-        """Draw the words of some nodes.
-
-        Args:
-            labels: Their classes.
-        """
+        """Draw the words of nodes of these classes."""
         options, random, num_classes = self.options, self.random, self.options.num_classes
         num_words = np.maximum(1, random.poisson(options.words_per_node, len(labels)))
         total = int(num_words.sum())
@@ -198,51 +161,29 @@ def _numbers_of_edges(options: SyntheticOptions, sizes: IntArray) -> tuple[int, 
 
 
 def _draw_distinct(
-    random: np.random.Generator,
-    draw: Callable[[int], tuple[IntArray, IntArray]],
-    count: int,
-    num_nodes: int,
+    model: BlockModel, draw: Callable[[int], tuple[IntArray, IntArray]], count: int
 ) -> IntArray:
     """Draw pairs until ``count`` differ, as ``smaller * n + larger``."""
     edges = np.empty(0, dtype=np.int64)
     while (missing := count - len(edges)) > 0:
         a, b = draw(missing + missing // 20 + 16)
-        new = (np.minimum(a, b) * num_nodes + np.maximum(a, b))[a != b]
+        new = (np.minimum(a, b) * model.options.num_nodes + np.maximum(a, b))[a != b]
         edges = np.sort(np.concatenate([edges, new]))
         # Not numpy.unique: it hashes integers, which takes 20 times as long as sorting.
         edges = edges[np.diff(edges, prepend=-1) != 0]
     keep = np.ones(len(edges), dtype=np.bool_)
-    keep[random.choice(len(edges), len(edges) - count, replace=False)] = False
+    keep[model.random.choice(len(edges), len(edges) - count, replace=False)] = False
     return edges[keep]
 
 
 def _check(options: SyntheticOptions) -> None:
-    for name, minimum in (
-        ("num_classes", 2),
-        ("num_nodes", 2 * options.num_classes),
-        ("num_features", options.num_classes),
-        ("seed", 0),
-    ):
-        value = getattr(options, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise InputError(
-                f"`{name}` must be a whole number of at least {minimum}, got {value!r}."
-            )
-    for name, low, high in (
-        ("average_degree", 0, options.num_nodes - 1),
-        ("words_per_node", 0, options.num_features),
-        ("degree_exponent", 2, math.inf),
-    ):
-        value = getattr(options, name)
-        if not _is_number(value) or not low < value <= high:
-            raise InputError(
-                f"`{name}` must be a number above {low} and at most {high}, got {value!r}."
-            )
-    for name in ("homophily", "feature_signal"):
-        value = getattr(options, name)
-        if not _is_number(value) or not 0 <= value <= 1:
-            raise InputError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    num_nodes, num_classes = options.num_nodes, options.num_classes
+    check_number("num_classes", num_classes, 2, whole=True)
+    check_number("num_nodes", num_nodes, 2 * num_classes, whole=True)
+    check_number("num_features", options.num_features, num_classes, whole=True)
+    check_number("seed", options.seed, 0, whole=True)
+    check_number("average_degree", options.average_degree, 0, num_nodes - 1, above=True)
+    check_number("words_per_node", options.words_per_node, 0, options.num_features, above=True)
+    check_number("degree_exponent", options.degree_exponent, 2, above=True)
+    check_number("homophily", options.homophily, 0, 1)
+    check_number("feature_signal", options.feature_signal, 0, 1)

@@ -109,10 +109,10 @@ def check_resumable(
             f"{file} has finished {done} epochs; `trainer.max_epochs` must not be lower, "
             f"got {max_epochs}."
         )
-    then, now = model_of(checkpoint), find_model(model.class_path)
+    then, now = model_of(checkpoint), type(model)
     pairs: dict[str, tuple[Any, Any]] = {
         "model": (then.name, config.method),
-        "the class": (then.class_path, now.class_path),
+        "the class": (then.class_path, f"{now.__module__}.{now.__qualname__}"),
         "seed_everything": (str(checkpoint.get("init_seed")), str(config.seed)),
     }
     for section, old, new in (

@@ -194,8 +194,7 @@ def evaluate(
         datamodule = GraphDataModule(**config.data)
         model = _build_model(config, *(model_values(checkpoint)[name] for name in SIZES))
         if state := checkpoint.get("GraphDataModule"):
-            datamodule.expect_classes(state["class_names"])
-            datamodule.expect_features(state)
+            datamodule.match_model(state)
         if datamodule.num_features != model.num_features:
             raise CheckpointError(
                 f"{file} was trained on {model.num_features} attributes, "

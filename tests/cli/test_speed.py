@@ -72,8 +72,6 @@ def test_parts_and_threads_can_be_chosen_and_what_is_missing_is_left_out(
         (["--round", "3"], ("--round", "--rounds")),
     ],
 )
-def test_wrong_options_are_one_line(
-    argv: list[str], facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = failed(["speed", *argv], capsys)
+def test_wrong_options_are_one_line(argv: list[str], facts: tuple[str, ...]) -> None:
+    error = failed(["speed", *argv])
     assert all(fact in error for fact in facts)

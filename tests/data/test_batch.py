@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,24 +18,16 @@ from pamt_lightning.nn import MLP
 from tests.matrices import normalized
 
 
-def with_features(graph: Graph, x: torch.Tensor) -> Graph:
-    return Graph(x, graph.adjacency, graph.y, graph.class_names).with_split(
-        graph.train_index,  # type: ignore[arg-type]
-        graph.val_index,  # type: ignore[arg-type]
-        graph.test_index,  # type: ignore[arg-type]
-    )
-
-
 @pytest.fixture
 def _no_gather(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets one process be each of several, in tests that do not read the values of Â."""
     monkeypatch.setattr(RowShare, "gather", lambda self, part: part.new_ones(self.num_rows))
 
 
-@pytest.fixture
-def dense_graph(small_graph: Graph) -> Graph:
+@pytest.fixture(params=["sparse", "dense"])
+def graph(small_graph: Graph, request: pytest.FixtureRequest) -> Graph:
     x = torch.rand(300, 60, generator=torch.Generator().manual_seed(0))
-    return with_features(small_graph, x)
+    return small_graph if request.param == "sparse" else replace(small_graph, x=x)
 
 
 def test_a_batch_holds_what_a_step_needs(small_graph: Graph) -> None:
@@ -52,8 +45,7 @@ def test_a_batch_holds_what_a_step_needs(small_graph: Graph) -> None:
 
 
 def test_a_graph_without_a_split_has_no_training_or_validation_nodes(small_graph: Graph) -> None:
-    bare = Graph(small_graph.x, small_graph.adjacency, small_graph.y, small_graph.class_names)
-    batch = GraphBatch.from_graph(bare)
+    batch = GraphBatch.from_graph(replace(small_graph, train_index=None, val_index=None))
     with pytest.raises(InputError, match="no training nodes"):
         _ = batch.train_y
     with pytest.raises(InputError, match="no validation nodes"):
@@ -62,7 +54,7 @@ def test_a_graph_without_a_split_has_no_training_or_validation_nodes(small_graph
 
 def test_attributes_are_dense_if_most_entries_are_stored(small_graph: Graph) -> None:
     """By the density of the whole matrix; those that are read in parts stay sparse."""
-    full = with_features(small_graph, torch.ones(300, 60).to_sparse_csr())
+    full = replace(small_graph, x=torch.ones(300, 60).to_sparse_csr())
     assert isinstance(GraphBatch.from_graph(small_graph).x, SparseFeatures)
     whole = GraphBatch.from_graph(full, torch.float64).x
     assert isinstance(whole, DenseFeatures)
@@ -71,26 +63,16 @@ def test_attributes_are_dense_if_most_entries_are_stored(small_graph: Graph) -> 
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 77, 300, 1000])
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_outputs_do_not_depend_on_the_parts(
-    small_graph: Graph, dense_graph: Graph, batch_size: int | None, kind: str
-) -> None:
-    graph = small_graph if kind == "sparse" else dense_graph
+def test_outputs_do_not_depend_on_the_parts(graph: Graph, batch_size: int | None) -> None:
     net = MLP(60, 8, 4).eval()
-    expected = net(graph.x)
-    torch.testing.assert_close(
-        GraphBatch.from_graph(graph, batch_size=batch_size).outputs(net), expected
-    )
+    found = GraphBatch.from_graph(graph, batch_size=batch_size).outputs(net)
+    torch.testing.assert_close(found, net(graph.x))
 
 
 @pytest.mark.usefixtures("_no_gather")
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
 @pytest.mark.parametrize("world_size", [1, 2, 3])
-def test_processes_take_together_the_step_of_one(
-    small_graph: Graph, dense_graph: Graph, world_size: int, kind: str
-) -> None:
+def test_processes_take_together_the_step_of_one(graph: Graph, world_size: int) -> None:
     """Rows, labels and dropout of a batch of nodes are divided, and none is lost or changed."""
-    graph = small_graph if kind == "sparse" else dense_graph
     nodes = torch.tensor([2, 3, 99, 100, 101, 150, 220, 299])
     net, labels = MLP(60, 8, 4, dropout=0.5).train(), torch.rand(300, 4)
     whole = GraphBatch.from_graph(graph, batch_size=50).at(nodes)

@@ -27,7 +27,8 @@ class Nodes:
 
 def batches(num_nodes: int, size: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
     nodes: Any = Nodes(num_nodes)
-    loader: Any = NodeBatches(nodes, size, lambda: seed, lambda: epoch)
+    torch.manual_seed(seed)
+    loader: Any = NodeBatches(nodes, size, lambda: epoch)
     found = [batch.tolist() for batch in loader]
     assert len(loader) == len(found)
     return found
@@ -44,14 +45,15 @@ def test_each_node_is_in_one_batch_of_an_epoch(num_nodes: int, size: int) -> Non
     assert all(batch == sorted(batch) for batch in found)
 
 
-def test_epochs_and_seeds_have_batches_of_their_own_and_leave_numpys_state_alone() -> None:
-    before = np.random.get_state(legacy=False)["state"]["key"].copy()
+def test_epochs_and_seeds_have_batches_of_their_own_and_draw_from_no_global_state() -> None:
+    torch.manual_seed(0)
+    before = np.random.get_state(legacy=False)["state"]["key"].copy(), torch.get_rng_state()
     first = batches(100, 10)
-    assert batches(100, 10) == first
-    assert batches(100, 10, epoch=1) != first
     assert batches(100, 10, seed=1) != first
-    after = np.random.get_state(legacy=False)["state"]["key"]
-    np.testing.assert_array_equal(before, after)
+    assert batches(100, 10, epoch=1) != first
+    assert batches(100, 10) == first
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], before[0])
+    assert torch.equal(torch.get_rng_state(), before[1])
 
 
 def test_large_batches_are_read_in_stretches_and_still_mixed() -> None:
@@ -67,7 +69,7 @@ def test_loaders_yield_the_data_itself(small_graph: Graph) -> None:
     batch = GraphBatch.from_graph(small_graph)
     assert list(FullBatch(batch)) == [batch]
     assert len(FullBatch(batch)) == 1
-    (first, *_) = NodeBatches(batch, 100, lambda: 0, lambda: 0)
+    (first, *_) = NodeBatches(batch, 100, lambda: 0)
     assert isinstance(first, GraphBatch)
     assert first.nodes is not None
     assert first.x.shape == (len(first.nodes), 60)

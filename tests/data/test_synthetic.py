@@ -10,17 +10,17 @@ import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph
 from pamt_lightning.data.splits import random_split
-from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import InputError
+
+
+def draw(*sizes: int, **options: Any) -> RawGraph:
+    return synthetic_graph(SyntheticOptions(*sizes, **options))
 
 
 def words(raw: RawGraph) -> sp.csr_array:
     assert isinstance(raw.features, sp.csr_array)
     return raw.features
-
-
-def degrees(raw: RawGraph) -> IntArray:
-    return np.diff(raw.adjacency.indptr).astype(np.int64)
 
 
 def one_hot(raw: RawGraph, nodes: IntArray) -> npt.NDArray[np.float64]:
@@ -29,76 +29,66 @@ def one_hot(raw: RawGraph, nodes: IntArray) -> npt.NDArray[np.float64]:
     return rows
 
 
-def nearest_centroid(raw: RawGraph, train: IntArray) -> npt.NDArray[np.float64]:
-    """Similarity of each node's words to the mean words of each class's training nodes."""
-    x = words(raw)
+def accuracies(raw: RawGraph) -> tuple[float, float]:
+    """Accuracy of a nearest-centroid classifier of the words, alone and averaged over edges."""
+    split, x = random_split(raw.labels, 0), words(raw)
     unit = sp.csr_array(x.multiply(1.0 / np.sqrt(x.sum(axis=1))[:, None]))
-    centroids = unit[train].T @ one_hot(raw, train)[train]
-    scores: npt.NDArray[np.float64] = unit @ (centroids / np.linalg.norm(centroids, axis=0))
-    return scores
-
-
-def accuracy(raw: RawGraph, scores: npt.NDArray[np.float64], nodes: IntArray) -> float:
-    return float((scores[nodes].argmax(axis=1) == raw.labels[nodes]).mean())
+    centroids = unit[split.train].T @ one_hot(raw, split.train)[split.train]
+    scores = unit @ (centroids / np.linalg.norm(centroids, axis=0))
+    neighbours = raw.adjacency + sp.eye_array(raw.num_nodes)
+    helped = scores
+    for _ in range(3):
+        helped = (neighbours @ helped) / neighbours.sum(axis=1)[:, None]
+    truth = raw.labels[split.test]
+    alone, with_graph = (float((s[split.test].argmax(1) == truth).mean()) for s in (scores, helped))
+    return alone, with_graph
 
 
 def test_the_graph_is_simple_and_of_the_given_size() -> None:
-    raw = synthetic_graph(
-        1000, num_classes=4, num_features=200, average_degree=7.0, homophily=0.6, seed=3
-    )
-    assert raw.num_nodes == 1000
-    assert raw.num_edges == 3500
-    assert raw.features.shape == (1000, 200)
+    raw = draw(1003, 5, 200, average_degree=7.0, homophily=0.6, seed=3)
+    assert (raw.num_nodes, raw.num_edges, raw.features.shape) == (1003, 3510, (1003, 200))
     assert raw.adjacency.diagonal().sum() == 0
     assert abs(raw.adjacency - raw.adjacency.T).sum() == 0
     assert set(raw.adjacency.data.tolist()) == {1.0}
-    assert raw.node_ids.tolist() == list(range(1000))
-    assert len(raw.class_names) == 4
+    assert raw.node_ids.tolist() == list(range(1003))
+    assert len(raw.class_names) == 5
+    # Classes are of one size and in no order.
+    assert sorted(np.bincount(raw.labels).tolist()) == [200, 200, 201, 201, 201]
+    assert np.mean(raw.labels[1:] == raw.labels[:-1]) < 0.3
 
 
 @pytest.mark.parametrize("homophily", [0.0, 0.25, 0.8, 1.0])
 def test_the_share_of_edges_inside_a_class_is_the_homophily(homophily: float) -> None:
-    raw = synthetic_graph(homophily=homophily)
+    raw = draw(homophily=homophily)
     coo = raw.adjacency.tocoo()
     inside = raw.labels[coo.row] == raw.labels[coo.col]
     assert inside.mean() == pytest.approx(homophily, abs=1 / raw.num_edges)
 
 
 def test_edges_across_classes_reach_all_classes_alike() -> None:
-    raw = synthetic_graph(6000, num_classes=4, homophily=0.0, average_degree=20.0)
+    raw = draw(6000, num_classes=4, homophily=0.0, average_degree=20.0)
     one = one_hot(raw, np.arange(6000))
     between = one.T @ (raw.adjacency @ one)
     np.testing.assert_allclose(between[~np.eye(4, dtype=bool)], 10_000, rtol=0.05)
 
 
-def test_classes_are_of_one_size_and_in_no_order() -> None:
-    labels = synthetic_graph(1003, num_classes=5).labels
-    assert sorted(np.bincount(labels).tolist()) == [200, 200, 201, 201, 201]
-    assert np.mean(labels[1:] == labels[:-1]) < 0.3
-
-
-def test_a_smaller_exponent_makes_degrees_more_uneven() -> None:
+def test_degrees_follow_the_power_law_of_the_exponent() -> None:
     even, middle, uneven = (
-        degrees(synthetic_graph(20_000, average_degree=10.0, degree_exponent=exponent))
+        np.diff(draw(100_000, average_degree=20.0, degree_exponent=exponent).adjacency.indptr)
         for exponent in (math.inf, 3.0, 2.2)
     )
-    for values in (even, middle, uneven):
-        assert values.mean() == pytest.approx(10.0)
+    for degrees in (even, middle, uneven):
+        assert degrees.mean() == pytest.approx(20.0)
     # With equal weights degrees are Poisson: their variance is their mean.
-    assert even.var() == pytest.approx(10.0, rel=0.05)
-    assert middle.max() > 3 * even.max()
+    assert even.var() == pytest.approx(20.0, rel=0.05)
     assert np.median(uneven) < np.median(middle) < np.median(even)
-
-
-def test_the_tail_of_the_degrees_follows_the_power_law() -> None:
-    values = degrees(synthetic_graph(100_000, average_degree=20.0, degree_exponent=3.0))
     # Exponent 3: twice the degree is met by a quarter of the nodes.
-    share = np.mean(values >= 80) / np.mean(values >= 40)
+    share = np.mean(middle >= 80) / np.mean(middle >= 40)
     assert share == pytest.approx(0.25, abs=0.03)
 
 
 def test_words_are_zeros_and_ones_and_as_many_as_asked_for() -> None:
-    x = words(synthetic_graph(num_features=100_000, words_per_node=12.0))
+    x = words(draw(num_features=100_000, words_per_node=12.0))
     assert set(x.data.tolist()) == {1.0}
     assert x.dtype == np.float32
     assert x.has_canonical_format
@@ -108,9 +98,7 @@ def test_words_are_zeros_and_ones_and_as_many_as_asked_for() -> None:
 
 @pytest.mark.parametrize("num_features", [6, 7, 1000])
 def test_every_word_occurs_and_some_are_frequent(num_features: int) -> None:
-    x = words(synthetic_graph(num_features=num_features, words_per_node=6.0))
-    assert x.shape[1] == num_features
-    counts = np.sort(x.sum(axis=0))
+    counts = np.sort(words(draw(num_features=num_features, words_per_node=6.0)).sum(axis=0))
     assert counts[0] > 0
     if num_features == 1000:  # were all words alike, 50 would be a tenth of 500
         assert counts[-50:].sum() > counts[:500].sum() / 2
@@ -119,38 +107,23 @@ def test_every_word_occurs_and_some_are_frequent(num_features: int) -> None:
 @pytest.mark.parametrize("signal", [0.0, 0.5, 1.0])
 def test_the_signal_is_the_share_of_words_that_are_not_from_a_random_topic(signal: float) -> None:
     # So many features that hardly a word is drawn twice.
-    raw = synthetic_graph(num_features=100_000, feature_signal=signal)
+    raw = draw(num_features=100_000, feature_signal=signal)
     coo = words(raw).tocoo()
     is_own = coo.col % 6 == raw.labels[coo.row]
     assert is_own.mean() == pytest.approx(signal + (1 - signal) / 6, abs=0.01)
 
 
-def test_features_without_signal_tell_nothing_and_with_full_signal_everything() -> None:
-    scores = {}
-    for signal in (0.0, 0.3, 1.0):
-        raw = synthetic_graph(feature_signal=signal)
-        split = random_split(raw.labels, 0)
-        scores[signal] = accuracy(raw, nearest_centroid(raw, split.train), split.test)
-    assert scores[0.0] == pytest.approx(1 / 6, abs=0.04)
-    assert 0.3 < scores[0.3] < 0.8
-    assert scores[1.0] > 0.99
-
-
-def test_by_default_the_graph_helps_a_classifier_of_features_a_lot() -> None:
-    raw = synthetic_graph()
-    split = random_split(raw.labels, 0)
-    alone = nearest_centroid(raw, split.train)
-    neighbours = raw.adjacency + sp.eye_array(raw.num_nodes)
-    helped = alone
-    for _ in range(3):
-        helped = (neighbours @ helped) / neighbours.sum(axis=1)[:, None]
-    gain = accuracy(raw, helped, split.test) - accuracy(raw, alone, split.test)
-    assert gain > 0.15
+def test_features_tell_of_the_class_what_the_signal_says_and_edges_help_by_default() -> None:
+    assert accuracies(draw(feature_signal=0.0))[0] == pytest.approx(1 / 6, abs=0.04)
+    assert accuracies(draw(feature_signal=1.0))[0] > 0.99
+    alone, with_graph = accuracies(draw())
+    assert 0.3 < alone < 0.8
+    assert with_graph > alone + 0.15
 
 
 def test_the_graph_depends_on_its_seed_alone() -> None:
     before = np.random.get_state()[1].tolist()  # type: ignore[index]
-    first, again, other = (synthetic_graph(500, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (draw(500, seed=seed) for seed in (1, 1, 2))
     assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
     for name in ("adjacency", "features"):
         a, b, c = (getattr(raw, name) for raw in (first, again, other))
@@ -181,19 +154,19 @@ def test_the_graph_depends_on_its_seed_alone() -> None:
         ),
     ],
 )
-def test_each_argument_is_checked_at_the_door(arguments: Any, expectation: str) -> None:
+def test_each_option_is_checked(arguments: Any, expectation: str) -> None:
     with pytest.raises(InputError, match=expectation):
-        synthetic_graph(**arguments)
+        draw(**arguments)
 
 
 @pytest.mark.parametrize("exponent", [2.01, math.inf])
 def test_a_full_graph_gets_all_its_edges_however_often_draws_repeat(exponent: float) -> None:
-    raw = synthetic_graph(60, average_degree=4.5, homophily=1.0, degree_exponent=exponent)
+    raw = draw(60, average_degree=4.5, homophily=1.0, degree_exponent=exponent)
     assert raw.num_edges == 135  # half of all pairs inside classes
 
 
 @pytest.mark.slow
 def test_a_million_nodes_are_drawn() -> None:
-    raw = synthetic_graph(1_000_000, 10, 5000, average_degree=10.0)
+    raw = draw(1_000_000, 10, 5000, average_degree=10.0)
     assert raw.adjacency.nnz == 10_000_000
     assert words(raw).nnz > 19_000_000

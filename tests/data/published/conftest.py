@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import subprocess
+from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture
-def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAMT_DATA", "PAMT_CACHE", "http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The cache of the toy data set; no setting of this machine counts."""
+    for name in ("PAMT_DATA", "http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def no_real_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    monkeypatch.setenv("PAMT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "toy"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import struct
 from collections import defaultdict
@@ -20,7 +19,7 @@ from pamt_lightning.data.published.planetoid import (
 from pamt_lightning.data.published.readers import read_dataset
 from pamt_lightning.data.published.registry import DatasetSpec
 from pamt_lightning.errors import DatasetIntegrityError
-from tests.data.published.toy import located
+from tests.data.published.toy import Bomb, located
 
 
 def python2_pickle(obj: Any) -> bytes:
@@ -84,16 +83,6 @@ TABLE = "9f05384c82e02ba59e0356c99ccd8ba0e0a912cfd274689b8a2da447075412bf"
 TOY_PLANETOID = DatasetSpec("toy", (), "a toy", 4, 3, 2, 4, 2, num_known=2)
 
 
-class _Bomb:
-    """Unpickling this would create a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.path}",)
-
-
 def test_planetoid_rows_go_where_the_test_index_says() -> None:
     raw = read_dataset(TOY_PLANETOID, located("planetoid", toy_planetoid()))
     assert raw.node_ids.tolist() == [0, 1, 4, 6]
@@ -105,48 +94,32 @@ def test_planetoid_rows_go_where_the_test_index_says() -> None:
     )
     assert raw.class_names == ("0", "1")
     assert raw.adjacency.indices.dtype == np.int32
-
-
-def test_planetoid_nodes_without_a_label_are_dropped() -> None:
-    raw = read_planetoid(toy_planetoid())
-    assert raw.node_ids.tolist() == [0, 1, 2, 3, 4, 6]
+    assert read_planetoid(toy_planetoid()).node_ids.tolist() == [0, 1, 2, 3, 4, 6]
 
 
 def test_a_pickle_that_wants_to_run_a_command_is_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    hostile = pickle.dumps(_Bomb(trace), protocol=2)
+    hostile = pickle.dumps(Bomb(trace), protocol=2)
     with pytest.raises(DatasetIntegrityError, match=r"ind\.toy\.graph.*`(posix|nt)\.system`"):
         read_planetoid(toy_planetoid(graph=hostile))
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("name", ["eval", "getattr", "__import__", "object"])
-def test_builtins_other_than_list_are_refused(name: str) -> None:
-    hostile = f"c__builtin__\n{name}\n.".encode()
-    with pytest.raises(DatasetIntegrityError, match=f"builtin(s|__).{name}"):
-        read_planetoid(toy_planetoid(ally=hostile))
-
-
 @pytest.mark.parametrize(
-    ("member", "data", "reason"),
+    ("data", "reason"),
     [
-        ("allx", b"", "ind.toy.allx: not a readable pickle"),
-        ("allx", python2_pickle([1, 2]), "ind.toy.allx: expected a SciPy CSR matrix"),
-        ("ty", python2_pickle([1, 2]), "ind.toy.ty: expected a table of numbers, got list"),
-        ("ty", python2_pickle(np.zeros(2)), "ind.toy.ty: expected a table of numbers"),
-        ("graph", python2_pickle({0: [99]}), "ind.toy.graph: expected lists of row numbers"),
-        ("graph", python2_pickle([1]), "ind.toy.graph: expected lists of row numbers"),
-        ("test.index", b"6\nx\n", "ind.toy.test.index: expected one number per line"),
-        ("test.index", b"6\n3\n", "ind.toy.test.index: expected 2 different row numbers"),
-        ("test.index", b"6\n", "ind.toy.test.index: expected 2 different row numbers"),
-        ("test.index", b"", "ind.toy.test.index: expected 2 different row numbers"),
-        ("ty", python2_pickle(np.zeros((3, 2))), "ind.toy.ally: expected 4 rows as in allx, and 2"),
-        ("tx", b"P1\n.", "ind.toy.tx: the pickle refers to outside object 1"),
+        (b"", "Ran out of input"),
+        (python2_pickle(csr([[1, 0]]))[:-9], "truncated"),
+        (b"P1\n.", "persistent"),
+        *(
+            (f"c__builtin__\n{name}\n.".encode(), f"builtin(s|__).{name}")
+            for name in ("eval", "getattr", "__import__", "object")
+        ),
     ],
 )
-def test_a_broken_planetoid_file_is_named(member: str, data: bytes, reason: str) -> None:
-    with pytest.raises(DatasetIntegrityError, match=reason):
-        read_planetoid(toy_planetoid(**{member: data}))
+def test_other_pickles_are_refused_with_their_file(data: bytes, reason: str) -> None:
+    with pytest.raises(DatasetIntegrityError, match=rf"ind\.toy\.allx: .*{reason}"):
+        read_planetoid(toy_planetoid(allx=data))
 
 
 def test_the_table_of_citeseer_nodes_is_a_selection_of_planetoid_rows() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
+from typing import Any
 
 from pamt_lightning.data.published.download import Located
-from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant, WheelSource
+from pamt_lightning.data.published.registry import DatasetSpec, RemoteFile, Variant
 
 FIRST = {"toy.npz": b"the preferred file " * 5000}
 SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}
@@ -15,19 +17,19 @@ SECOND = {"toy.a": b"aaaa", "toy.b": b"bbbbbb"}
 def variant(
     content: dict[str, bytes],
     url: str = "url",
-    wheel: WheelSource | None = None,
+    wheel_folder: str | None = None,
     reader: str = "ppnp_npz",
 ) -> Variant:
     files = (
         RemoteFile(name, hashlib.sha256(data).hexdigest(), len(data), f"{url}/{name}")
         for name, data in content.items()
     )
-    return Variant(reader, tuple(files), wheel)
+    return Variant(reader, tuple(files), wheel_folder)
 
 
-def toy(url: str = "http://127.0.0.1:9", wheel: WheelSource | None = None) -> DatasetSpec:
+def toy(url: str = "http://127.0.0.1:9", wheel_folder: str | None = None) -> DatasetSpec:
     """A data set of two variants; by default nothing answers at its address."""
-    variants = (variant(FIRST, url), variant(SECOND, url, wheel))
+    variants = (variant(FIRST, url), variant(SECOND, url, wheel_folder))
     return DatasetSpec("toy", (), "a toy", variants=variants)
 
 
@@ -44,3 +46,13 @@ def names(folder: Path) -> set[str]:
 def located(reader: str, content: dict[str, bytes]) -> Located:
     """Files as if they had been published with these bytes, found and checked."""
     return Located(variant(content, reader=reader), {}, content, "test")
+
+
+class Bomb:
+    """Unpickling this would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)

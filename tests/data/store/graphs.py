@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import RawGraph
-from pamt_lightning.data.synthetic import synthetic_graph
+from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 
-RAW = synthetic_graph(num_nodes=200, num_features=30, words_per_node=4)
+RAW = synthetic_graph(SyntheticOptions(num_nodes=200, num_features=30, words_per_node=4))
 
 
 def as_array(features: Any) -> np.ndarray:

@@ -145,7 +145,7 @@ def test_columns_in_another_order_are_scaled_as_the_models(tmp_path: Path) -> No
     write_store(turned, tmp_path / "ba")
     first, second = (GraphDataModule(path=str(tmp_path / n), train=1, val=1) for n in ("ab", "ba"))
     first.setup("fit")
-    second.expect_features(first.state_dict())
+    second.match_model(first.state_dict())
     second.setup("predict")
     np.testing.assert_allclose(second.graph.x.numpy(), first.graph.x.numpy(), rtol=1e-5, atol=1e-6)
 
