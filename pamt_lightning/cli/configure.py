@@ -281,11 +281,13 @@ class FitOptions:
     Attributes:
         choices: Config files, model and data.
         config: The run that the command line describes.
+        options: The values of the options on the command line, by name.
         configurator: Makes further runs.
     """
 
     choices: Choices
     config: RunConfig
+    options: Mapping[str, Any]
     configurator: Configurator
 
     @classmethod
@@ -301,15 +303,15 @@ class FitOptions:
         if choices.help_of is not None:
             print_model_help(resolved.model.name, resolved.model.class_path)
             raise SystemExit(0)
+        parser = configurator.cli(resolved.model.class_path).parser
         if choices.shows_help:
-            configurator.cli(resolved.model.class_path).parser.print_help()
+            parser.print_help()
             raise SystemExit(0)
         config, _ = configurator.parse(Request(resolved, choices.words, choices.options))
-        return cls(choices, config, configurator)
+        typed = dict(parser.parse_args(list(choices.words), defaults=False).items())
+        return cls(choices, config, {**typed, **choices.options}, configurator)
 
-    def configure(
-        self, options: Mapping[str, Any] | None = None, dataset: str | None = None
-    ) -> RunConfig:
+    def configure(self, options: Mapping[str, Any], dataset: str | None = None) -> RunConfig:
         """The same run with other options.
 
         Args:
@@ -317,9 +319,7 @@ class FitOptions:
             dataset: A data set by name, or its config file, below the files of the command line.
         """
         files = (*(() if dataset is None else (dataset_file(dataset),)), *self.choices.files)
-        resolved = resolve(files, self.choices.model, self.choices.data)
-        over = {**self.choices.options, **(options or {})}
-        return self.configurator.parse(Request(resolved, self.choices.words, over))[0]
+        return self.configurator(files, self.choices.model, {**self.options, **options})
 
 
 def _split(words: Sequence[str]) -> list[list[str]]:

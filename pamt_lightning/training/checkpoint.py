@@ -10,12 +10,9 @@ import torch
 
 from pamt_lightning.errors import CheckpointError
 from pamt_lightning.methods.base import CHECKPOINT_FORMAT
-from pamt_lightning.training.config import SIZES, RunConfig, import_class
+from pamt_lightning.training.config import NO_EFFECT, SIZES, RunConfig, import_class
 from pamt_lightning.training.layers import Layer, ModelName, make_layer
 from pamt_lightning.training.stopping import BEST, LAST
-
-# Where files are and how often metrics are logged does not affect results.
-_MAY_CHANGE = ("root", "offline", "log_every_n_epochs")
 
 
 def find_checkpoint(path: str | Path, name: str = BEST) -> Path:
@@ -133,7 +130,7 @@ def check_resumable(
         ("data", old_data, data_values_now),
     ):
         for name, value in old.items():
-            if new.get(name) != value and name not in _MAY_CHANGE:
+            if new.get(name) != value and name not in NO_EFFECT[section]:
                 raise CheckpointError(
                     f"{file} was trained with {section}.{name} = {value}, now it is "
                     f"{new.get(name)}. Resume with the same options, name another run with "

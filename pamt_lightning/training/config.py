@@ -32,6 +32,16 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
 }
 SIZES = ("num_features", "num_classes")  # of a model: those of the data
+# Options that do not affect results: where files are and what is shown.
+NO_EFFECT = {
+    "model": ("log_every_n_epochs",),
+    "data": ("root", "offline"),
+    "stopping": ("save_seconds", "dirpath"),
+    "trainer": (
+        *("logger", "enable_progress_bar", "default_root_dir", "enable_model_summary"),
+        *("log_every_n_steps", "profiler", "enable_autolog_hparams"),
+    ),
+}
 
 
 @dataclass(frozen=True)
