@@ -15,13 +15,7 @@ from pamt_lightning.cli.choices import Choices
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.executor import LocalExecutor, Work
-from pamt_lightning.studies.report.render import (
-    PAGE,
-    RESULTS,
-    Finished,
-    write_reports,
-    write_summary,
-)
+from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.tables import counted
 from pamt_lightning.studies.results import RUNS, Results, Row
 from pamt_lightning.studies.runner import Runner, check_jobs, sigterm_interrupts
@@ -149,22 +143,13 @@ def _study_parser() -> Parser:
         description="Run a study: data sets × methods × splits.",
         epilog=_STUDY_EPILOG,
     )
-    parser.add_argument(
-        "studies",
-        nargs="*",
-        metavar="STUDY",
-        help=f"{', '.join(studies())}, or a YAML file; none lists them",
-    )
-    for name, metavar, text in (
-        ("datasets", "A,B", "only these data sets, or config files"),
-        ("methods", "A,B", "only these methods, or config files"),
-        ("reference", "NAME", "the method that all are compared with"),
-    ):
-        parser.add_argument(f"--{name}", type=_list, metavar=metavar, help=text)
-    parser.add_argument(
-        "--report", action="store_true", help="run nothing, write the reports of what is there"
-    )
-    parser.add_argument(
+    add, known = parser.add_argument, ", ".join(studies())
+    add("studies", nargs="*", metavar="STUDY", help=f"{known}, or a YAML file; none lists them")
+    add("--datasets", type=_list, metavar="A,B", help="only these data sets, or config files")
+    add("--methods", type=_list, metavar="A,B", help="only these methods, or config files")
+    add("--reference", type=_list, metavar="NAME", help="the method that all are compared with")
+    add("--report", action="store_true", help="run nothing, write the reports of what is there")
+    add(
         "--any-version",
         "--any-code",
         dest="any_version",
@@ -172,9 +157,7 @@ def _study_parser() -> Parser:
         help="with --report: if a run is missing, use one of another results version; the report "
         "shows how many",
     )
-    parser.add_argument(
-        "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
-    )
+    add("--summary", metavar="FILE", help="also one Markdown file with the tables of all studies")
     add_run_options(parser, FOLDER)
     parser.set_defaults(folder=FOLDER)
     return parser
@@ -184,28 +167,20 @@ def add_run_options(
     parser: Parser, folder: str, seeds: str | None = None, inits: int | None = None
 ) -> None:
     """Add the options that all commands with many runs share."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--seeds",
         metavar="LIST",
         default=seeds,
         help="splits: test20 (the first 20 published test seeds), val5 (validation seeds), or a "
         f"list: test0,7,42; default {seeds or 'those of the study'}",
     )
-    parser.add_argument(
-        "--inits",
-        type=int,
-        metavar="M",
-        default=inits,
-        help=f"initialisations of each split; default {inits or 'that of the study'}",
-    )
-    parser.add_argument(
-        "--jobs", type=int, metavar="J", help="processes; default as many as the cores allow"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, metavar="T", help="threads of each run; default 1"
-    )
-    parser.add_argument("--folder", metavar="DIR", help=f"where results go; default {folder}")
-    parser.add_argument("--retry", action="store_true", help="repeat what failed")
+    text = f"initialisations of each split; default {inits or 'that of the study'}"
+    add("--inits", type=int, metavar="M", default=inits, help=text)
+    add("--jobs", type=int, metavar="J", help="processes; default as many as the cores allow")
+    add("--threads", type=int, default=1, metavar="T", help="threads of each run; default 1")
+    add("--folder", metavar="DIR", help=f"where results go; default {folder}")
+    add("--retry", action="store_true", help="repeat what failed")
 
 
 def typed_names(args: Sequence[str]) -> set[str]:
@@ -267,7 +242,7 @@ def _run_and_report(
     rows = results.known_rows(wanted, any_version=options.any_version)
     finished = [_report(*each, rows, results.folder) for each in zip(chosen, runs, strict=True)]
     if options.summary:
-        write_summary(
+        render.write_summary(
             Path(options.summary),
             finished,
             command,
@@ -286,17 +261,19 @@ def _run_and_report(
     return 1 if failed else 0
 
 
-def _report(study: Study, runs: Sequence[Run], rows: Mapping[str, Row], results: Path) -> Finished:
+def _report(
+    study: Study, runs: Sequence[Run], rows: Mapping[str, Row], results: Path
+) -> render.Finished:
     folder, found = results / study.name, outcomes(runs, rows)
     environment = _environment(rows[run.run_id] for run in runs if run.run_id in rows)
-    text = write_reports(
+    text = render.write_reports(
         study, found, folder, configurations=_configurations(runs), environment=environment
     )
     without_pictures = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)
-    print(f"{without_pictures}\n{folder / RESULTS}\n{folder / PAGE}")
+    print(f"{without_pictures}\n{folder / render.RESULTS}\n{folder / render.PAGE}")
     if not plots_available():
         print(f"no figures were drawn in {folder}: pip install 'pamt-lightning[plots]'")
-    return Finished(study, found, len({run.run_id for run in runs}), text)
+    return render.Finished(study, found, len({run.run_id for run in runs}), text)
 
 
 def _configurations(runs: Sequence[Run]) -> dict[str, Any]:

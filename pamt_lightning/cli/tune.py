@@ -134,17 +134,11 @@ def _parser() -> Parser:
         description="Search for options on validation splits (Optuna, extra `tune`).",
         epilog=_EPILOG,
     )
-    parser.add_argument("--space", required=True, metavar="FILE", help="what to search (YAML)")
-    parser.add_argument(
-        "--trials",
-        type=int,
-        default=50,
-        metavar="N",
-        help="choices to try, those of an earlier call included; default 50",
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", help="config file to write; default DIR/best.yaml"
-    )
+    add = parser.add_argument
+    add("--space", required=True, metavar="FILE", help="what to search (YAML)")
+    text = "choices to try, those of an earlier call included; default 50"
+    add("--trials", type=int, default=50, metavar="N", help=text)
+    add("--output", metavar="FILE", help="config file to write; default DIR/best.yaml")
     add_run_options(parser, "lightning_logs/tune/SPACE", seeds="val6", inits=1)
     return parser
 

@@ -12,7 +12,7 @@ import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -27,7 +27,9 @@ _STOPPED = 130  # exit code of a worker that was asked to stop during a job
 # Numbers, as Windows lacks some names: SIGKILL; SIGHUP, SIGINT, SIGTERM.
 _KILLED = -9
 _STOP_CODES = (-1, -2, -15, _STOPPED)
-_READY: dict[str, Any] = {"ready": True}
+# States of a worker; it sends them to its parent.
+_READY: dict[str, Any] = {"state": "ready"}
+_STARTED: dict[str, Any] = {"state": "started its job"}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -37,7 +39,8 @@ class Finished(NamedTuple):
     Attributes:
         job_id: The job.
         answer: What the work function returned, or the reason of its failure in ``error``.
-        stopped: Whether the worker was stopped from outside, which is no failure of the job.
+        stopped: Whether the worker was stopped from outside or died before it started the job,
+            which is no failure of the job.
     """
 
     job_id: str
@@ -110,22 +113,13 @@ class LocalExecutor(Executor):
 
     def submit(self, job_id: str, payload: Payload) -> None:
         """Give a job to an idle worker, or to a new one."""
-        while True:
-            worker = self._idle_worker()
-            try:
-                worker.connection.send(payload)
-            except OSError:  # it died while it was idle
-                self._remove(worker)
-            else:
-                worker.job_id = job_id
-                return
+        worker = self._idle_worker()
+        worker.job_id = job_id
+        with suppress(OSError):  # it died this moment, which `wait` reports
+            worker.connection.send(payload)
 
     def wait(self, timeout: float) -> list[Finished]:
-        """Wait until a job finishes, at most ``timeout`` seconds; all finished since the last call.
-
-        Raises:
-            InputError: A worker died before it could compute anything.
-        """
+        """Wait for a job; a worker that dies before its first one is an `InputError`."""
         busy = [worker for worker in self._workers if worker.job_id is not None]
         ready = wait([handle for worker in busy for handle in worker.handles()], timeout)
         found = [self._receive(w) for w in busy if any(handle in ready for handle in w.handles())]
@@ -139,27 +133,28 @@ class LocalExecutor(Executor):
 
     def _receive(self, worker: _Worker) -> Finished | None:
         assert worker.job_id is not None
-        job_id, is_ready = worker.job_id, worker.is_ready
+        job_id = worker.job_id
         try:
             # A worker that died may have sent its answer before.
             answer = worker.connection.recv() if worker.connection.poll() else None
         except (EOFError, OSError):
             answer = None
-        if answer == _READY:
-            worker.is_ready = True
+        if answer in (_READY, _STARTED):
+            worker.state = answer
             return None
         if answer is not None:
-            worker.job_id = None
+            worker.state, worker.job_id = _READY, None
             return Finished(job_id, answer)
-        code, message = worker.exit_code(), worker.last_message()
+        worker.process.join()
+        code, message = worker.process.exitcode or 0, worker.last_message()
         self._remove(worker)
         how = f"signal {-code}" if code < 0 else f"code {code}"
-        if code in _STOP_CODES:
+        if code in _STOP_CODES or worker.state == _READY:
             error = f"its process was stopped ({how}); the run was not recorded."
             return Finished(job_id, {"error": error}, stopped=True)
         memory = ", which often means that memory was short" if code == _KILLED else ""
         error = f"process ended with {how}{memory}{f': {message}' if message else '.'}"
-        if not is_ready:  # neither could the next one, and each would cost a run
+        if worker.state is None:  # neither could the next one, and each would cost a run
             raise InputError(f"no run can be started: a {error}")
         return Finished(job_id, {"error": f"its {error}"})
 
@@ -192,7 +187,7 @@ class _Worker:
             target=_serve, args=(theirs, work, prepare, self._errors), daemon=True
         )
         self.job_id: str | None = None
-        self.is_ready = False
+        self.state: dict[str, Any] | None = None
         with _inherited(threads):
             self.process.start()
         theirs.close()
@@ -200,11 +195,6 @@ class _Worker:
     def handles(self) -> tuple[Connection[Any, Any] | int, ...]:
         """What becomes ready when it sends something or ends."""
         return self.connection, self.process.sentinel
-
-    def exit_code(self) -> int:
-        """Wait for its end."""
-        self.process.join()
-        return self.process.exitcode or 0
 
     def last_message(self) -> str:
         """The last line that its job wrote to standard error."""
@@ -253,6 +243,7 @@ def _serve(
     connection.send(_READY)
     while True:
         payload = connection.recv()
+        connection.send(_STARTED)
         os.ftruncate(2, 0)  # messages of earlier jobs explain nothing
         try:
             answer = perform(work, payload)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from pamt_lightning.data.published.registry import get_spec
@@ -60,14 +61,11 @@ class Space:
 
     def places(self) -> dict[str, tuple[str | None, Choice]]:
         """Each data set under each condition, by its name in tables."""
-        return {
-            " ".join([dataset or "data", *(f"{k}={v}" for k, v in condition.items())]): (
-                dataset,
-                condition,
-            )
-            for dataset in self.datasets or (None,)
-            for condition in self.conditions
-        }
+        found: dict[str, tuple[str | None, Choice]] = {}
+        for dataset, condition in product(self.datasets or (None,), self.conditions):
+            options = [f"{name}={value}" for name, value in condition.items()]
+            found[" ".join([dataset or "data", *options])] = dataset, condition
+        return found
 
     def runs(self, typed: Typed, choice: Choice, study: Study, threads: int = 1) -> list[Run]:
         """The runs that a choice is scored by; their cells are named after the places."""
@@ -97,14 +95,11 @@ class Space:
 
     def choice(self, params: Choice) -> dict[str, Value]:
         """A choice as it is tried and written, from the parameters of an Optuna trial."""
-        return {
-            # Four digits are more than a search can distinguish.
-            name: float(f"{params[name]:.4g}")
-            if isinstance(params[name], float) and not isinstance(values, list)
-            else params[name]
-            for name, values in self.options.items()
-            if name in params
-        }
+        found = {name: params[name] for name in self.options if name in params}
+        for name, value in found.items():
+            if isinstance(value, float) and not isinstance(self.options[name], list):
+                found[name] = float(f"{value:.4g}")  # more than a search can distinguish
+        return found
 
 
 def read_space(name: str) -> Space:

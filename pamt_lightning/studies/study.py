@@ -34,8 +34,6 @@ class Sweep:
     """One option that is varied while all others stay as configured.
 
     Attributes:
-        option: Its name, such as ``model.alpha``.
-        values: The values it takes.
         symbol: How it is written in tables and on axes, such as ``α``.
         reference: In a study of one method, the value that others are compared with; or such
             values by data set.
@@ -63,13 +61,11 @@ class Study:
         methods: Methods by name (`pamt methods`), or config files that override the data set's.
         splits: Split seeds: names of published seeds, or numbers.
         inits: Seeds of initialisation.
-        sweeps: Options to vary, one at a time; none gives one table.
         reference: The method that all others are compared with.
         options: Options that all runs share, such as ``{"trainer.max_epochs": 500}``.
         split_options: Options whose value is the number of the split (7 for ``test7``, the
             position in the list for a seed without a name), such as ``data.noise_seed``.
         further_references: Methods that all others are compared with in tables of their own.
-        source: The file it was read from, if any.
         narrowed: The command-line options that replace values of the file.
     """
 
