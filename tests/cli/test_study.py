@@ -11,10 +11,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -40,28 +38,17 @@ SPLITS = [f"test{number}" for number in range(4)]
 TOTAL = 2 * len(SPLITS)
 
 
-class Ended(NamedTuple):
-    """A command that has come to its end."""
-
-    code: int
-    errors: str
-    lines: int  # in runs.jsonl at that time
-    workers: list[int]
-
-
-@dataclass
 class Place:
-    """A study and the folder of its results."""
+    """The study of small runs and a folder for its results."""
 
-    study: str
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "r"
+        study = write_study(folder / "small.yaml", seeds=SPLITS, reference="PAMT")
+        self.args = ["study", study, "--folder", str(self.folder), "--jobs", "1"]
 
-    def args(self, *more: str) -> list[str]:
-        return ["study", self.study, "--folder", str(self.folder), "--jobs", "1", *more]
-
-    def start(self, *more: str) -> subprocess.Popen[str]:
+    def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "pamt_lightning.cli.main", *self.args(*more)],
+            [sys.executable, "-m", "pamt_lightning.cli.main", *self.args],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -75,8 +62,12 @@ class Place:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
 
-    def stopped(self, number: signal.Signals) -> Ended:
-        """Start the study and send it a signal as soon as one more run is done."""
+    def stop(self, number: signal.Signals) -> tuple[int, list[str], int]:
+        """Start the study and send it a signal as soon as one more run is done.
+
+        Returns:
+            Its exit code, complaints and the number of lines in runs.jsonl; its worker has ended.
+        """
         before = len(self.lines())
         process = self.start()
         wait_until(lambda: len(self.lines()) > before or process.poll() is not None)
@@ -86,27 +77,19 @@ class Place:
         else:
             process.send_signal(number)
         _, errors = process.communicate(timeout=PATIENCE)
-        for worker in workers:
-            wait_until(lambda worker=worker: has_ended(worker))  # type: ignore[misc]
-        return Ended(process.returncode, errors, len(self.lines()), workers)
+        (worker,) = workers
+        wait_until(lambda: has_ended(worker))
+        return process.returncode, complaints(errors), len(self.lines())
 
     def table(self) -> str:
         return (self.folder / "small" / "table.csv").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Place]:
-    """A study of small runs, and folders for its results by name."""
-    top = tmp_path_factory.mktemp("studies")
-    study = write_study(top / "small.yaml", seeds=SPLITS, reference="PAMT")
-    return lambda name: Place(study, top / name)
-
-
-@pytest.fixture(scope="module")
-def whole(place: Callable[[str], Place]) -> Place:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The study, computed in one go by one worker."""
-    found = place("whole")
-    assert main(found.args()) == 0
+    found = Place(tmp_path_factory.mktemp("studies"))
+    assert main(found.args) == 0
     return found
 
 
@@ -163,40 +146,36 @@ def test_the_same_command_again_computes_nothing(
 ) -> None:
     before, table = whole.lines(), whole.table()
     monkeypatch.setattr(study_command, "PREPARE", fail_to_start)
-    assert main(whole.args()) == 0
+    assert main(whole.args) == 0
     assert whole.lines() == before
     assert whole.table() == table
     assert "PAMT" in capsys.readouterr().out
 
 
 def test_an_interrupted_study_ends_cleanly_and_resumes_to_the_same_table(
-    whole: Place, place: Callable[[str], Place]
+    whole: Place, tmp_path: Path
 ) -> None:
-    broken = place("broken")
-    interrupted = broken.stopped(signal.SIGINT)
-    assert interrupted.code == 130
-    (line,) = complaints(interrupted.errors)
-    assert line.startswith("pamt study: interrupted, ")
-    assert f"{interrupted.lines} of {TOTAL} runs are done" in line
-    assert len(interrupted.workers) == 1  # which has ended: `stopped` waits for it
-    killed = broken.stopped(signal.SIGKILL)
-    assert killed.code == -signal.SIGKILL
-    assert len(killed.workers) == 1
-    assert 1 <= interrupted.lines < killed.lines < TOTAL
+    broken = Place(tmp_path)
+    code, (line,), first = broken.stop(signal.SIGINT)
+    assert code == 130
+    assert line.startswith(f"pamt study: interrupted, {first} of {TOTAL} runs are done")
+    code, _, second = broken.stop(signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert 1 <= first < second < TOTAL
     # Two commands at once share the rest, and a worker that is asked to end costs no run.
     other = broken.start()
-    wait_until(lambda: len(broken.lines()) > killed.lines or other.poll() is not None)
+    wait_until(lambda: len(broken.lines()) > second or other.poll() is not None)
     for worker in workers_of(other.pid):
         os.kill(worker, signal.SIGTERM)
-    assert main(broken.args()) == 0
+    assert main(broken.args) == 0
     _, errors = other.communicate(timeout=PATIENCE)
     assert (other.returncode, complaints(errors)) == (0, [])
     ids = [line["id"] for line in broken.lines()]
     assert len(ids) == len(set(ids)) == TOTAL
     assert broken.table() == whole.table()
-    rows, expected = Results(broken.folder).rows(), Results(whole.folder).rows()
-    assert rows.keys() == expected.keys()
-    for run_id, row in rows.items():
+    found, expected = Results(broken.folder).rows(), Results(whole.folder).rows()
+    assert found.keys() == expected.keys()
+    for run_id, row in found.items():
         for name, value in expected[run_id]["metrics"].items():
             assert name == "seconds" or row["metrics"][name] == value, name
 
@@ -239,45 +218,30 @@ def test_failed_runs_are_reported_and_the_others_continue(
 
 
 @pytest.mark.usefixtures("pretended")
-def test_a_failed_run_is_repeated_by_retry(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_failed_run_is_not_done_and_is_repeated_by_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study = write_study(tmp_path / "mine.yaml", methods=["PTS"], options={"model.lr": 0.5})
-    args = ["study", study, "--folder", "r", "--jobs", "1"]
+    args = ["study", write_study(tmp_path / "mine.yaml", seeds=["test0", "test1"]), "--folder", "r"]
     assert main(args) == 0
-    (row,) = rows()
-    Path("r/runs.jsonl").write_text(json.dumps({"id": row["id"], "error": "no memory"}) + "\n")
+    first, second, third, _ = rows()
+    kept = (first, second, {"id": third["id"], "error": "no memory"})
+    Path("r/runs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
     capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "run", interrupt)
+        assert main(args) == 130
+    assert "2 of 4 runs are done" in capsys.readouterr().err
     assert main(args) == 1
     line, hint = complaints(capsys.readouterr().err)
-    assert "PTS on synthetic, split test0, init 0: no memory" in line
+    where = f"{third['method']} on synthetic, split {third['split_seed']}, init 0"
+    assert line == f"failed: {where}: no memory"
     assert "1 run failed" in hint
     assert main([*args, "--retry"]) == 0
-    assert rows()[0]["metrics"]["test_acc"] == 0.5
-
-
-@pytest.mark.usefixtures("pretended")
-def test_options_narrow_a_study(tmp_path: Path) -> None:
-    sweeps = [{"option": "model.lr", "values": [0.1, 0.2]}]
-    study = write_study(tmp_path / "mine.yaml", sweeps=sweeps)
-    args = ["study", study, "--folder", "r", "--methods", "GCN,GAT", "--seeds", "3,4"]
-    assert main([*args, "--inits", "2", "--reference", "gat"]) == 0
-    found = sorted((row["method"], row["split_seed"], row["init_seed"]) for row in rows())
-    cells = [(m, s, i) for m in ("GAT", "GCN") for s in ("3", "4") for i in (0, 1)]
-    assert found == sorted([*cells, *cells])
-
-
-@pytest.mark.usefixtures("pretended")
-def test_equal_points_of_studies_are_computed_once(tmp_path: Path) -> None:
-    sweeps = [
-        {"option": "model.alpha", "values": [0.1, 0.2]},
-        {"option": "model.num_steps", "values": [10, 12]},
-    ]
-    study = write_study(tmp_path / "mine.yaml", methods=["PAMT"], sweeps=sweeps)
-    plain = write_study(tmp_path / "plain.yaml", methods=["PAMT"])
-    assert main(["study", study, plain, "--folder", "r"]) == 0
-    assert len(rows()) == 3
-    assert [row["runs_finished"] for row in rows_of("r/mine/table.csv")] == ["1"] * 4
+    assert [row["metrics"]["test_acc"] for row in rows()] == [0.5] * 4
 
 
 @pytest.mark.usefixtures("pretended")
@@ -305,7 +269,7 @@ def test_a_summary_has_the_tables_of_all_studies(
 def test_a_report_may_use_runs_of_another_results_version(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    args = ["study", write_study(tmp_path / "mine.yaml", methods=["PTS"]), "--folder", "r"]
+    args = ["study", write_study(tmp_path / "mine.yaml"), "--methods", "PTS", "--folder", "r"]
     assert "--any-version" in failed([*args, "--any-version"], capsys)
     assert not Path("r").exists()
     assert main(args) == 0
@@ -384,26 +348,6 @@ def test_a_bench_shares_the_runs_of_a_study(tmp_path: Path) -> None:
 def test_a_bench_takes_every_model_that_fit_takes(args: list[str], name: str) -> None:
     assert main(["bench", *args, "--seeds", "7", "--folder", "r"]) == 0
     assert [row["method"] for row in rows()] == [name]
-
-
-@pytest.mark.usefixtures("pretended")
-def test_an_interrupted_study_does_not_count_failed_runs_as_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    args = ["study", write_study(tmp_path / "mine.yaml", seeds=["test0", "test1"]), "--folder", "r"]
-    assert main(args) == 0
-    first, second, third, _ = rows()
-    third = {"id": third["id"], "error": "it diverged."}
-    lines = [f"{json.dumps(row)}\n" for row in (first, second, third)]
-    Path("r/runs.jsonl").write_text("".join(lines))
-
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Runner, "run", interrupt)
-    capsys.readouterr()
-    assert main(args) == 130
-    assert "2 of 4 runs are done" in capsys.readouterr().err
 
 
 def test_workers_that_cannot_start_are_reported_in_one_line(

@@ -184,12 +184,3 @@ def test_an_interrupted_search_says_how_to_resume(
     monkeypatch.setattr(Tuner, "search", search)
     assert tune(SPACE, tmp_path, "--seeds", "0,1", *SMALL) == 130
     assert "pamt tune: interrupted. The same command resumes." in capsys.readouterr().err
-
-
-def test_the_help_describes_the_options_of_tune(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["tune", "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "default val6" in text
-    assert "default lightning_logs/tune/SPACE" in text
-    assert "default 50" in text

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing import active_children
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Finished, LocalExecutor, perform
+from pamt_lightning.studies.executor import Finished, LocalExecutor
 from tests.studies.small_runs import (
     PATIENCE,
     fail_to_start,
@@ -170,11 +169,3 @@ def test_workers_end_with_their_parent_even_if_it_is_killed(tmp_path: Path) -> N
     for worker in workers:
         wait_until(lambda worker=worker: has_ended(worker))  # type: ignore[misc]
     wait_until(lambda: not folder.exists())
-
-
-def test_perform_leaves_signals_to_its_caller() -> None:
-    def stop(_: Any) -> dict[str, Any]:
-        raise SystemExit(1)
-
-    with pytest.raises(SystemExit):
-        perform(stop, {})

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,32 +24,13 @@ from pamt_lightning.studies.results import Results
 
 results = Results(Path(sys.argv[1]))
 print(results.claim("a"), flush=True)
-time.sleep(1000)
-"""
-_ADDING = """
-import sys
-from pathlib import Path
-from pamt_lightning.studies.results import Results
-
-results = Results(Path(sys.argv[1]))
-for number in range(int(sys.argv[3])):
-    results.add({"id": f"{sys.argv[2]}-{number}", "text": sys.argv[2] * 20_000})
+time.sleep(60)
 """
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "results")
-
-
-@contextmanager
-def another_process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", code, *args]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_rows_are_lines_of_plain_json(results: Results) -> None:
@@ -94,19 +73,6 @@ def test_lines_that_cannot_be_read_are_skipped_and_reported(results: Results) ->
     assert all(fact in message for fact in (str(results.path), "8 lines", "line 2"))
 
 
-def test_processes_that_add_at_once_do_not_mix_their_lines(results: Results) -> None:
-    folder = str(results.folder)
-    with (
-        another_process(_ADDING, folder, "x", "25") as one,
-        another_process(_ADDING, folder, "y", "25") as two,
-    ):
-        assert one.wait(PATIENCE) == two.wait(PATIENCE) == 0
-    rows = results.rows()
-    assert set(rows) == {f"{name}-{number}" for name in "xy" for number in range(25)}
-    assert all(row["text"] == row["id"][0] * 20_000 for row in rows.values())
-    assert len(results.path.read_text().splitlines()) == 50
-
-
 def test_a_line_waits_until_no_other_is_being_written(results: Results) -> None:
     adding = threading.Thread(target=results.add, args=({"id": "a"},))
     with FileLock(results.folder / ".claims" / "runs.jsonl.lock"):
@@ -119,7 +85,8 @@ def test_a_line_waits_until_no_other_is_being_written(results: Results) -> None:
 
 
 def test_a_claim_is_for_one_process_and_ends_with_it(results: Results) -> None:
-    with another_process(_CLAIMING, str(results.folder)) as other:
+    command = [sys.executable, "-c", _CLAIMING, str(results.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         assert not results.claim("a")

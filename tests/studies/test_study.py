@@ -215,10 +215,3 @@ def test_an_unknown_study_is_named(name: str, facts: list[str]) -> None:
     with pytest.raises(InputError) as error:
         read_study(name)
     assert all(fact in str(error.value) for fact in facts), error.value
-
-
-@pytest.mark.parametrize(("text", "fact"), [("a: [", "YAML"), ("x", "got str"), ("", "nothing")])
-def test_a_file_that_is_no_study_is_named(text: str, fact: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(text)
-    with pytest.raises(InputError, match=rf"mine\.yaml.*{fact}"):
-        read_study(str(tmp_path / "mine.yaml"))
