@@ -228,10 +228,10 @@ def test_every_option_of_a_space_reaches_an_argument(path: Path, configure: Conf
     assert words[words.index("--space") + 1] == f"configs/spaces/{path.name}"
     model = words[words.index("--model") + 1] if "--model" in words else "PAMT"
     assert find_method(model) == find_method(path.stem)
-    for place in space.places():
+    for dataset, condition in space.places().values():
         for choice in (*space.samples(), *space.start):
-            options = {**place.condition, **choice}
-            config = configure([f"configs/{place.dataset}.yaml"], model, options)
-            assert config.data["dataset"] == place.dataset
+            options = {**condition, **choice}
+            config = configure([f"configs/{dataset}.yaml"], model, options)
+            assert config.data["dataset"] == dataset
             for name, value in options.items():
-                assert value_of(config, name) == value, (place, name)
+                assert value_of(config, name) == value, (dataset, name)

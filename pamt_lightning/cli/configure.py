@@ -184,6 +184,10 @@ class Configurator:
         """See `FitCLI.parse`."""
         return self._cli(resolved.model.class_path).parse(resolved, args, options)
 
+    def typed(self, class_path: str, args: Sequence[str]) -> dict[str, Any]:
+        """The values of the options on a command line, by name."""
+        return dict(self._cli(class_path).parser.parse_args(list(args), defaults=False).items())
+
     def read(self, choices: Choices, resolved: Resolved) -> tuple[RunConfig, Any] | None:
         """The run on a command line and the values of all options; None if it is only printed."""
         if choices.help == "model":
@@ -207,6 +211,7 @@ class FitOptions:
 
     choices: Choices
     config: RunConfig
+    options: Mapping[str, Any]  # the values on the command line, by name
     configurator: Configurator
 
     @classmethod
@@ -216,15 +221,13 @@ class FitOptions:
         found = configurator.read(choices, choices.resolve())
         if found is None:
             raise SystemExit(0)
-        return cls(choices, found[0], configurator)
+        typed = configurator.typed(found[0].model["class_path"], choices.args)
+        return cls(choices, found[0], typed, configurator)
 
-    def configure(
-        self, options: Mapping[str, Any] | None = None, dataset: str | None = None
-    ) -> RunConfig:
-        """The run on the command line with further options, on the data set if one is given."""
+    def configure(self, options: Mapping[str, Any], dataset: str | None = None) -> RunConfig:
+        """The same run with other options, on the data set if one is given."""
         files = (*(() if dataset is None else (dataset_file(dataset),)), *self.choices.files)
-        resolved = resolve(files, self.choices.model, self.choices.data)
-        return self.configurator.parse(resolved, self.choices.args, options or {})[0]
+        return self.configurator(files, self.choices.model, {**self.options, **options})
 
 
 def _print_model_help(model: Method) -> None:

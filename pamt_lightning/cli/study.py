@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,10 @@ from pamt_lightning.cli.choices import Choices
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.executor import LocalExecutor, Work
-from pamt_lightning.studies.outcome import Cell
-from pamt_lightning.studies.report.render import (
-    PAGE,
-    RESULTS,
-    StudyReport,
-    write_reports,
-    write_summary,
-)
+from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.tables import counted
-from pamt_lightning.studies.results import RUNS, Results
-from pamt_lightning.studies.runner import Runner, Tally, check_jobs, sigterm_interrupts
+from pamt_lightning.studies.results import RUNS, Results, Row
+from pamt_lightning.studies.runner import Runner, check_jobs, sigterm_interrupts
 from pamt_lightning.studies.runs import (
     Run,
     compute,
@@ -48,11 +41,13 @@ FOLDER = "lightning_logs/studies"
 WORK: Work = compute
 PREPARE: Callable[[], None] | None = prepare
 
-_FIXED = {
-    "data.split_seed": ": use --seeds",
-    "seed_everything": ": use --inits",
-    **dict.fromkeys(("ckpt_path", "run_dir", "print_config"), ""),
+# Options of `pamt fit` that many runs cannot share, and why.
+FIXED = {
+    "data.split_seed": "use --seeds",
+    "seed_everything": "use --inits",
+    **dict.fromkeys(("ckpt_path", "run_dir", "print_config"), "it is for one run"),
 }
+_NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _STUDY_EPILOG = """\
 examples:
   pamt study main                                      every method on every data set
@@ -82,17 +77,8 @@ def run_study(argv: Sequence[str]) -> int:
         for name, path in studies().items():
             print(f"{name:<12}{read_study(str(path)).title}")
         return 0
-    chosen = [
-        read_study(
-            name,
-            datasets=_list(options.datasets),
-            methods=_list(options.methods),
-            seeds=options.seeds,
-            inits=options.inits,
-            reference=options.reference,
-        )
-        for name in options.studies
-    ]
+    typed = {name: getattr(options, name) for name in _NARROWING}
+    chosen = [read_study(name, **typed) for name in options.studies]
     names = [study.name for study in chosen]
     for study in chosen:
         refuse(study.source, study.option_names())
@@ -101,35 +87,21 @@ def run_study(argv: Sequence[str]) -> int:
                 f"two of the studies are named {study.name!r}, so their reports would overwrite "
                 "each other: rename a file, or run them with different --folder."
             )
-    folder = Path(options.folder or FOLDER)
     if options.any_version and not options.report:
         raise InputError("--any-version goes with --report: runs are always of this version.")
-    if options.report and not (folder / RUNS).is_file():
-        raise InputError(f"there is nothing to report on in {folder}: it has no {RUNS}.")
+    if options.report and not Path(options.folder, RUNS).is_file():
+        raise InputError(f"there is nothing to report on in {options.folder}: it has no {RUNS}.")
     # A report needs no cores: it may be about runs of a bigger machine.
     jobs = 0 if options.report else check_jobs(options.jobs, options.threads)
-    runs = _expand_all(chosen, options.threads)
-    wanted = [run for part in runs for run in part]
-    results = Results(folder)
-    tally = Tally()
-    if not options.report:
-        tally = _run_all(wanted, results, jobs, options)
-    finished = [
-        _report(study, part, results, any_version=options.any_version)
-        for study, part in zip(chosen, runs, strict=True)
-    ]
-    if options.report and (damaged := results.damaged()):
-        print(damaged, file=sys.stderr)
-    if options.summary:
-        write_summary(
-            Path(options.summary),
-            finished,
-            shlex.join(["pamt", "study", *argv]),
-            runs=results.path,
-            environment=_environment(results.known_rows(wanted, any_version=options.any_version)),
-        )
-        print(options.summary)
-    return _exit_code(tally, wanted)
+
+    from pamt_lightning.cli.configure import Configurator
+
+    configure = Configurator()
+    runs: list[list[Run]] = []
+    for study in chosen:
+        with error_context(study.source):
+            runs.append(expand(study, configure, options.threads))
+    return _run_and_report(chosen, runs, jobs, options, shlex.join(["pamt", "study", *argv]))
 
 
 def run_bench(argv: Sequence[str]) -> int:
@@ -139,32 +111,30 @@ def run_bench(argv: Sequence[str]) -> int:
         description="One configuration on many splits: mean, deviation and interval.",
         epilog=_BENCH_EPILOG,
     )
-    add_run_options(parser, seeds="test20", inits="1", folder=FOLDER)
-    parser.set_defaults(seeds="test20", inits=1)
+    add_run_options(parser, FOLDER, seeds="test20", inits=1)
+    parser.set_defaults(folder=FOLDER, report=False, any_version=False, summary=None)
     options, rest = parser.parse_known_args(argv)
     refuse("pamt bench", typed_names(rest))
     splits, inits = split_seeds(options.seeds), init_seeds(options.inits)
     jobs = check_jobs(options.jobs, options.threads)
     typed = fit_options("bench", rest)
-    cell = Cell(_dataset_of(typed.config), typed.config.method)
+    data, method = typed.config.data, typed.config.method
+    dataset = str(data.get("dataset") or Path(data.get("path") or "synthetic").stem)
+    command = shlex.join(["pamt", "bench", *argv])
     study = Study(
-        name=f"bench_{cell.dataset}_{cell.method}_{digest(_without_seeds(typed.config))[:8]}",
-        title=f"{cell.method} on {cell.dataset}",
-        description=shlex.join(["pamt", "bench", *argv]),
-        datasets=(cell.dataset,),
-        methods=(cell.method,),
+        name=f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}",
+        title=f"{method} on {dataset}",
+        description=command,
+        datasets=(dataset,),
+        methods=(method,),
         splits=splits,
         inits=inits,
-        reference=cell.method,
+        reference=method,
     )
-    runs = expand_cells(study, [cell], lambda _, more: typed.configure(more), options.threads)
-    results = Results(Path(options.folder or FOLDER))
-    tally = _run_all(runs, results, jobs, options)
-    _report(study, runs, results)
-    return _exit_code(tally, runs)
-
-
-# Options -----------------------------------------------------------------------------------------
+    runs = expand_cells(
+        study, study.cells(), lambda _, more: typed.configure(more), options.threads
+    )
+    return _run_and_report([study], [runs], jobs, options, command)
 
 
 def _study_parser() -> Parser:
@@ -173,19 +143,13 @@ def _study_parser() -> Parser:
         description="Run a study: data sets × methods × splits.",
         epilog=_STUDY_EPILOG,
     )
-    parser.add_argument(
-        "studies",
-        nargs="*",
-        metavar="STUDY",
-        help=f"{', '.join(studies())}, or a YAML file; none lists them",
-    )
-    parser.add_argument("--datasets", metavar="A,B", help="only these data sets, or config files")
-    parser.add_argument("--methods", metavar="A,B", help="only these methods, or config files")
-    parser.add_argument("--reference", metavar="NAME", help="the method that all are compared with")
-    parser.add_argument(
-        "--report", action="store_true", help="run nothing, write the reports of what is there"
-    )
-    parser.add_argument(
+    add, known = parser.add_argument, ", ".join(studies())
+    add("studies", nargs="*", metavar="STUDY", help=f"{known}, or a YAML file; none lists them")
+    add("--datasets", type=_list, metavar="A,B", help="only these data sets, or config files")
+    add("--methods", type=_list, metavar="A,B", help="only these methods, or config files")
+    add("--reference", type=_list, metavar="NAME", help="the method that all are compared with")
+    add("--report", action="store_true", help="run nothing, write the reports of what is there")
+    add(
         "--any-version",
         "--any-code",
         dest="any_version",
@@ -193,44 +157,42 @@ def _study_parser() -> Parser:
         help="with --report: if a run is missing, use one of another results version; the report "
         "shows how many",
     )
-    parser.add_argument(
-        "--summary", metavar="FILE", help="also one Markdown file with the tables of all studies"
-    )
-    add_run_options(parser, seeds="those of the study", inits="that of the study", folder=FOLDER)
+    add("--summary", metavar="FILE", help="also one Markdown file with the tables of all studies")
+    add_run_options(parser, FOLDER)
+    parser.set_defaults(folder=FOLDER)
     return parser
 
 
-def add_run_options(parser: Parser, *, seeds: str, inits: str, folder: str) -> None:
-    """Add the options that all commands with many runs share; the defaults are for the help."""
-    parser.add_argument(
+def add_run_options(
+    parser: Parser, folder: str, seeds: str | None = None, inits: int | None = None
+) -> None:
+    """Add the options that all commands with many runs share."""
+    add = parser.add_argument
+    add(
         "--seeds",
         metavar="LIST",
+        default=seeds,
         help="splits: test20 (the first 20 published test seeds), val5 (validation seeds), or a "
-        f"list: test0,7,42; default {seeds}",
+        f"list: test0,7,42; default {seeds or 'those of the study'}",
     )
-    parser.add_argument(
-        "--inits", type=int, metavar="M", help=f"initialisations of each split; default {inits}"
-    )
-    parser.add_argument(
-        "--jobs", type=int, metavar="J", help="processes; default as many as the cores allow"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, metavar="T", help="threads of each run; default 1"
-    )
-    parser.add_argument("--folder", metavar="DIR", help=f"where results go; default {folder}")
-    parser.add_argument("--retry", action="store_true", help="repeat what failed")
+    text = f"initialisations of each split; default {inits or 'that of the study'}"
+    add("--inits", type=int, metavar="M", default=inits, help=text)
+    add("--jobs", type=int, metavar="J", help="processes; default as many as the cores allow")
+    add("--threads", type=int, default=1, metavar="T", help="threads of each run; default 1")
+    add("--folder", metavar="DIR", help=f"where results go; default {folder}")
+    add("--retry", action="store_true", help="repeat what failed")
 
 
 def typed_names(args: Sequence[str]) -> set[str]:
     """The names of the options on a command line."""
-    return {word.partition("=")[0].removeprefix("--") for word in args if word.startswith("--")}
+    return {arg.partition("=")[0].removeprefix("--") for arg in args if arg.startswith("--")}
 
 
-def refuse(source: str, names: Collection[str]) -> None:
-    """Refuse options of `pamt fit` that many runs cannot share."""
-    for name, hint in _FIXED.items():
+def refuse(source: str, names: Collection[str], reasons: Mapping[str, str] = FIXED) -> None:
+    """Refuse the options that have a reason against them."""
+    for name, why in reasons.items():
         if name in names:
-            raise InputError(f"`{source}` takes no --{name}{hint}.")
+            raise InputError(f"`{source}` takes no --{name}: {why}.")
 
 
 def fit_options(command: str, args: Sequence[str]) -> FitOptions:
@@ -242,22 +204,8 @@ def fit_options(command: str, args: Sequence[str]) -> FitOptions:
     return FitOptions.parse(command, args)
 
 
-def _list(value: str | None) -> list[str] | None:
-    return None if value is None else [part for part in value.split(",") if part]
-
-
-# Running -----------------------------------------------------------------------------------------
-
-
-def _expand_all(chosen: Sequence[Study], threads: int) -> list[list[Run]]:
-    from pamt_lightning.cli.configure import Configurator
-
-    configure = Configurator()
-    runs = []
-    for study in chosen:
-        with error_context(study.source):
-            runs.append(expand(study, configure, threads))
-    return runs
+def _list(value: str) -> list[str]:
+    return [part for part in value.split(",") if part]
 
 
 @contextmanager
@@ -269,40 +217,61 @@ def local_runner(
         yield Runner(results, executor, quiet)
 
 
-def _run_all(runs: Sequence[Run], results: Results, jobs: int, options: Any) -> Tally:
-    with local_runner(results, jobs, options.threads) as runner:
-        try:
-            return runner.run(runs, retry=options.retry)
-        except KeyboardInterrupt:
-            rows = results.known_rows(runs).values()
-            done = sum(row.get("error") is None for row in rows)
-            total = len({run.run_id for run in runs})
-            raise KeyboardInterrupt(
-                f"interrupted, {done} of {total} runs are done. The same command resumes."
-            ) from None
-
-
-# Reporting ---------------------------------------------------------------------------------------
+def _run_and_report(
+    chosen: Sequence[Study], runs: Sequence[Sequence[Run]], jobs: int, options: Any, command: str
+) -> int:
+    """Compute the runs of some studies unless only a report is wanted; the exit code."""
+    wanted = [run for part in runs for run in part]
+    results = Results(Path(options.folder))
+    failed: dict[str, str] = {}
+    if not options.report:
+        with local_runner(results, jobs, options.threads) as runner:
+            try:
+                failed = runner.run(wanted, retry=options.retry)
+            except KeyboardInterrupt:
+                rows = results.known_rows(wanted)
+                done = sum(row.get("error") is None for row in rows.values())
+                total = len({run.run_id for run in wanted})
+                raise KeyboardInterrupt(
+                    f"interrupted, {done} of {total} runs are done. The same command resumes."
+                ) from None
+    elif damaged := results.damaged():
+        print(damaged, file=sys.stderr)
+    rows = results.known_rows(wanted, any_version=options.any_version)
+    finished = [_report(*each, rows, results.folder) for each in zip(chosen, runs, strict=True)]
+    if options.summary:
+        render.write_summary(
+            Path(options.summary),
+            finished,
+            command,
+            runs=results.path,
+            environment=_environment(rows.values()),
+        )
+        print(options.summary)
+    by_id = {run.run_id: run for run in wanted}
+    for run_id, error in failed.items():
+        run, cell = by_id[run_id], by_id[run_id].cell
+        point = "" if cell.option is None else f" with {cell.option} {cell.value}"
+        where = f"{cell.method} on {cell.dataset}{point}, split {run.split_seed}"
+        print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
+    if failed:
+        print(f"{counted(len(failed), 'run')} failed; --retry repeats them.", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _report(
-    study: Study, runs: Sequence[Run], results: Results, *, any_version: bool = False
-) -> StudyReport:
-    folder = results.folder / study.name
-    rows = results.known_rows(runs, any_version=any_version)
-    found = outcomes(runs, rows)
-    text = write_reports(
-        study,
-        found,
-        folder,
-        configurations=_configurations(runs),
-        environment=_environment(rows),
+    study: Study, runs: Sequence[Run], rows: Mapping[str, Row], results: Path
+) -> render.StudyReport:
+    folder, found = results / study.name, outcomes(runs, rows)
+    environment = _environment(rows[run.run_id] for run in runs if run.run_id in rows)
+    text = render.write_reports(
+        study, found, folder, configurations=_configurations(runs), environment=environment
     )
     without_pictures = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)
-    print(f"{without_pictures}\n{folder / RESULTS}\n{folder / PAGE}")
+    print(f"{without_pictures}\n{folder / render.RESULTS}\n{folder / render.PAGE}")
     if not plots_available():
         print(f"no figures were drawn in {folder}: pip install 'pamt-lightning[plots]'")
-    return StudyReport(study, found, len({run.run_id for run in runs}), text)
+    return render.StudyReport(study, found, len({run.run_id for run in runs}), text)
 
 
 def _configurations(runs: Sequence[Run]) -> dict[str, Any]:
@@ -311,8 +280,7 @@ def _configurations(runs: Sequence[Run]) -> dict[str, Any]:
     for run in runs:
         swept = "" if run.cell.option is None else f" ({run.cell.option} varied)"
         name = f"{run.cell.method} on {run.cell.dataset}{swept}"
-        if name not in found:
-            found[name] = {**_without_seeds(run.config), "threads": run.threads}
+        found.setdefault(name, {**_without_seeds(run.config), "threads": run.threads})
     return found
 
 
@@ -322,30 +290,12 @@ def _without_seeds(config: RunConfig) -> dict[str, Any]:
     return content
 
 
-def _environment(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _environment(rows: Iterable[Row]) -> dict[str, str]:
     """Versions and machine of the runs; if they differ, all values."""
-    merged: dict[str, list[str]] = {}
-    for row in rows.values():
+    merged: dict[str, set[str]] = {}
+    for row in rows:
         environment = row.get("environment")
         # Rows of earlier versions hold a key of another file.
         for name, value in environment.items() if isinstance(environment, Mapping) else ():
-            values = merged.setdefault(name, [])
-            if str(value) not in values:
-                values.append(str(value))
+            merged.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in merged.items()}
-
-
-def _exit_code(tally: Tally, runs: Sequence[Run]) -> int:
-    by_id = {run.run_id: run for run in runs}
-    for run_id, error in tally.failed.items():
-        run, cell = by_id[run_id], by_id[run_id].cell
-        point = "" if cell.option is None else f" with {cell.option} {cell.value}"
-        where = f"{cell.method} on {cell.dataset}{point}, split {run.split_seed}"
-        print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
-    if tally.failed:
-        print(f"{counted(len(tally.failed), 'run')} failed; --retry repeats them.", file=sys.stderr)
-    return 1 if tally.failed else 0
-
-
-def _dataset_of(config: RunConfig) -> str:
-    return str(config.data.get("dataset") or Path(config.data.get("path") or "synthetic").stem)

@@ -13,47 +13,34 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pamt_lightning.errors import InputError
 
-Payload = Mapping[str, Any]
+Payload = Mapping[str, Any]  # plain values, so that every engine can send them
 Work = Callable[[Payload], dict[str, Any]]
 
 _STOPPED = 130  # exit code of a worker that was asked to stop during a job
 # Numbers, as Windows lacks some names: SIGKILL; SIGHUP, SIGINT, SIGTERM.
 _KILLED = -9
 _STOP_CODES = (-1, -2, -15, _STOPPED)
-_READY: dict[str, Any] = {"ready": True}
-_STARTED: dict[str, Any] = {"started": True}
+# States of a worker; it sends them to its parent.
+_READY: dict[str, Any] = {"state": "ready"}
+_STARTED: dict[str, Any] = {"state": "started its job"}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-@dataclass(frozen=True)
-class Job:
-    """Something to compute.
+class Finished(NamedTuple):
+    """The result of a job.
 
     Attributes:
-        job_id: Names it.
-        payload: What the work function receives: plain values, so that every engine can send them.
-    """
-
-    job_id: str
-    payload: Payload
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What became of a job.
-
-    Attributes:
-        job_id: Names it.
+        job_id: The job.
         answer: What the work function returned, or the reason of its failure in ``error``.
-        stopped: Whether the worker was stopped from outside, which is no failure of the job.
+        stopped: Whether the worker was stopped from outside or died before it started the job,
+            which is no failure of the job.
     """
 
     job_id: str
@@ -62,7 +49,7 @@ class Finished:
 
 
 class Executor(ABC):
-    """Computes jobs elsewhere; its owner submits them and collects what becomes of them.
+    """Computes jobs elsewhere; its owner submits them and collects their results.
 
     Attributes:
         slots: How many jobs may be submitted and not finished at a time.
@@ -71,12 +58,12 @@ class Executor(ABC):
     slots: int
 
     @abstractmethod
-    def submit(self, job: Job) -> None:
-        """Start a job."""
+    def submit(self, job_id: str, payload: Payload) -> None:
+        """Start a job; ``payload`` is the argument of the work function."""
 
     @abstractmethod
     def wait(self, timeout: float) -> list[Finished]:
-        """The jobs that finished since the last call; waits for one, but not longer than that.
+        """Wait until a job finishes, at most ``timeout`` seconds; all finished since the last call.
 
         Raises:
             InputError: No job can be computed at all.
@@ -119,34 +106,24 @@ class LocalExecutor(Executor):
         threads: int = 1,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        self.slots, self.threads = slots, threads
+        self.slots, self._threads = slots, threads
         self._work, self._prepare = work, prepare
         self._workers: list[_Worker] = []
-        self._folder = tempfile.mkdtemp(prefix="pamt-workers-")
+        self._folder = Path(tempfile.mkdtemp(prefix="pamt-workers-"))
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job_id: str, payload: Payload) -> None:
         """Give a job to an idle worker, or to a new one."""
-        while True:
-            worker = self._idle_worker()
-            worker.job, worker.has_started = job, False
-            try:
-                worker.connection.send(job.payload)
-            except OSError:  # it died while it was idle
-                self._remove(worker)
-            else:
-                return
+        worker = self._idle_worker()
+        worker.job_id = job_id
+        with suppress(OSError):  # it died this moment, which `wait` reports
+            worker.connection.send(payload)
 
     def wait(self, timeout: float) -> list[Finished]:
-        """The jobs that finished since the last call; waits for one, but not longer than that."""
-        busy = [worker for worker in self._workers if worker.job is not None]
-        handles = [handle for worker in busy for handle in worker.handles()]
-        ready = wait(handles, timeout)
-        finished = []
-        for worker in busy:
-            if any(handle in ready for handle in worker.handles()):
-                result = self._receive(worker)
-                finished += [] if result is None else [result]
-        return finished
+        """Wait for a job; a worker that dies before its first one is an `InputError`."""
+        busy = [worker for worker in self._workers if worker.job_id is not None]
+        ready = wait([handle for worker in busy for handle in worker.handles()], timeout)
+        found = [self._receive(w) for w in busy if any(handle in ready for handle in w.handles())]
+        return [finished for finished in found if finished is not None]
 
     def close(self) -> None:
         """Kill all workers."""
@@ -155,41 +132,38 @@ class LocalExecutor(Executor):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _receive(self, worker: _Worker) -> Finished | None:
-        assert worker.job is not None
-        job_id = worker.job.job_id
+        assert worker.job_id is not None
+        job_id = worker.job_id
         try:
             # A worker that died may have sent its answer before.
             answer = worker.connection.recv() if worker.connection.poll() else None
         except (EOFError, OSError):
             answer = None
         if answer in (_READY, _STARTED):
-            worker.is_ready, worker.has_started = True, answer == _STARTED
+            worker.state = answer
             return None
         if answer is not None:
-            worker.job = None
+            worker.state, worker.job_id = _READY, None
             return Finished(job_id, answer)
-        code, message = worker.exit_code(), worker.last_message()
-        job, is_ready, has_started = worker.job, worker.is_ready, worker.has_started
+        worker.process.join()
+        code, message = worker.process.exitcode or 0, worker.last_message()
         self._remove(worker)
-        if is_ready and not has_started:  # it died while it was idle
-            self.submit(job)
-            return None
         how = f"signal {-code}" if code < 0 else f"code {code}"
-        if code in _STOP_CODES:
+        if code in _STOP_CODES or worker.state == _READY:
             error = f"its process was stopped ({how}); the run was not recorded."
             return Finished(job_id, {"error": error}, stopped=True)
         memory = ", which often means that memory was short" if code == _KILLED else ""
         error = f"process ended with {how}{memory}{f': {message}' if message else '.'}"
-        if not is_ready:  # neither could the next one, and each would cost a run
+        if worker.state is None:  # neither could the next one, and each would cost a run
             raise InputError(f"no run can be started: a {error}")
         return Finished(job_id, {"error": f"its {error}"})
 
     def _idle_worker(self) -> _Worker:
-        for worker in [each for each in self._workers if each.job is None]:
+        for worker in [each for each in self._workers if each.job_id is None]:
             if worker.process.is_alive():
                 return worker
             self._remove(worker)
-        worker = _Worker(self._work, self._prepare, self.threads, Path(self._folder))
+        worker = _Worker(self._work, self._prepare, self._threads, self._folder)
         self._workers.append(worker)
         return worker
 
@@ -212,9 +186,9 @@ class _Worker:
         self.process = context.Process(
             target=_serve, args=(theirs, work, prepare, self._errors), daemon=True
         )
-        self.job: Job | None = None
-        self.is_ready = self.has_started = False
-        with _thread_variables(threads), _no_ctrl_c():
+        self.job_id: str | None = None
+        self.state: dict[str, Any] | None = None
+        with _inherited(threads):
             self.process.start()
         theirs.close()
 
@@ -222,15 +196,10 @@ class _Worker:
         """What becomes ready when it sends something or ends."""
         return self.connection, self.process.sentinel
 
-    def exit_code(self) -> int:
-        """Wait for its end."""
-        self.process.join()
-        return self.process.exitcode or 0
-
     def last_message(self) -> str:
         """The last line that its job wrote to standard error."""
-        lines = Path(self._errors).read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        text = Path(self._errors).read_text(encoding="utf-8", errors="replace").strip()
+        return text.splitlines()[-1].strip() if text else ""
 
     def kill(self) -> None:
         """End it at once."""
@@ -238,36 +207,26 @@ class _Worker:
         self.process.join()
         self.process.close()
         self.connection.close()
-        with suppress(OSError):
-            os.unlink(self._errors)
 
 
 @contextmanager
-def _thread_variables(threads: int) -> Iterator[None]:
-    """Set the variables that numerical libraries read when they are loaded."""
-    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+def _inherited(threads: int) -> Iterator[None]:
+    """Start processes with so many threads that Ctrl-C in the terminal does not reach.
+
+    Numerical libraries read the number of threads when they are loaded.
+    """
+    before = {name: os.environ.pop(name, None) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    has_masks = hasattr(signal, "pthread_sigmask")  # not on Windows
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_masks else ()
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _no_ctrl_c() -> Iterator[None]:
-    """Start processes that Ctrl-C in the terminal does not reach: their parent stops them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for name in _THREAD_VARIABLES:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+        if has_masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _serve(

@@ -23,30 +23,14 @@ RUNS = "runs.jsonl"
 Row = dict[str, Any]
 
 
-class Claim:
-    """The right to compute a run, held until it is released or the process dies."""
-
-    def __init__(self, path: Path, lock: FileLock) -> None:
-        self._path, self._lock = path, lock
-
-    def release(self) -> None:
-        """Let other commands have the run."""
-        with suppress(OSError):  # Windows does not remove an open file; it is empty anyway
-            self._path.unlink()
-        self._lock.release()
-
-
 class Results:
-    """The results in one folder, in the file ``runs.jsonl``.
-
-    Args:
-        folder: Created if it does not exist.
-    """
+    """The file ``runs.jsonl`` in a folder, which is created if it does not exist."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / RUNS
         self._claims = folder / ".claims"
+        self._claimed: dict[str, FileLock] = {}
         try:
             self._claims.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -64,13 +48,10 @@ class Results:
         return found
 
     def known_rows(self, runs: Iterable[Run], *, any_version: bool = False) -> dict[str, Row]:
-        """The rows that answer some runs, by the ids of these runs.
+        """The rows of some runs, by run id.
 
-        Args:
-            runs: What is wanted.
-            any_version: Whether a run without a row may be answered by a finished one of the same
-                configuration and another results version. Of several the newest is taken; it is
-                marked ``other_version``.
+        With ``any_version``, a run without a row gets the newest finished one of the same
+        configuration and another results version, marked ``other_version``.
         """
         rows = self.rows()
         others = {
@@ -87,7 +68,7 @@ class Results:
         return found
 
     def damaged(self) -> str | None:
-        """A sentence about lines that cannot be read, if there are any."""
+        """A sentence about lines that cannot be read; None without such lines."""
         bad = [number for number, row in self._lines() if row is None]
         if not bad:
             return None
@@ -102,9 +83,8 @@ class Results:
         line = json.dumps(_finite(row), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         try:
             with FileLock(self._claims / f"{RUNS}.lock"), self.path.open("ab+") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size:
-                    file.seek(size - 1)
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
                     if file.read(1) != b"\n":  # a writer was killed in the middle of a line
                         file.write(b"\n")
                 file.write(line.encode() + b"\n")
@@ -113,37 +93,30 @@ class Results:
         except OSError as error:
             raise InputError(f"cannot write {self.path}: {error.strerror}.") from None
 
-    def claim(self, run_id: str, *, retry: bool = False) -> Claim | None:
-        """Claim a run; None if another command has it or it is finished.
+    def claim(self, run_id: str, *, retry: bool = False) -> bool:
+        """Claim a run; false if another command has it or it is finished.
 
-        Args:
-            run_id: The run.
-            retry: Whether a run that failed counts as not finished.
+        With ``retry``, a run that failed is not finished.
         """
-        path = self._claims / f"{run_id}.lock"
-        lock = FileLock(path, blocking=False)
+        lock = FileLock(self._claims / f"{run_id}.lock", blocking=False)
         try:
             lock.acquire()
         except Timeout:
-            return None
-        claim = Claim(path, lock)
+            return False
+        self._claimed[run_id] = lock
         # Read again: another command may have finished it since the last look.
         row = self.rows().get(run_id)
         if row is None or (retry and row.get("error") is not None):
-            return claim
-        claim.release()
-        return None
-
-    def is_claimed(self, run_id: str) -> bool:
-        """Whether some command has claimed this run."""
-        path = self._claims / f"{run_id}.lock"
-        if not path.exists():
-            return False
-        try:
-            with FileLock(path, blocking=False):
-                return False
-        except Timeout:
             return True
+        self.release(run_id)
+        return False
+
+    def release(self, run_id: str) -> None:
+        """Give a claim back."""
+        lock = self._claimed.pop(run_id)
+        with suppress(OSError):  # Windows does not remove an open file; it is empty anyway
+            Path(lock.lock_file).unlink()
+        lock.release()
 
     def _lines(self) -> Iterator[tuple[int, Row | None]]:
         """Each line with its number; None for a line that is not a row."""
@@ -160,7 +133,7 @@ class Results:
 
 
 def _finite(value: Any) -> Any:
-    """With infinity and NaN as words: JSON has no numbers for them."""
+    """With infinity and NaN as strings: JSON has no numbers for them."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):

@@ -21,28 +21,18 @@ from typing import Any
 from tqdm import tqdm
 
 from pamt_lightning.data.published.registry import get_spec
+from pamt_lightning.data.raw import sha256_of
 from pamt_lightning.data.splits import resolve_split_seed
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS, find_method, method_of_class
 from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
 from pamt_lightning.studies.seeds import split_number
 from pamt_lightning.studies.study import Study
-from pamt_lightning.training.config import RunConfig, import_class
+from pamt_lightning.training.config import NO_EFFECT, RunConfig, import_class
 from pamt_lightning.training.layers import dataset_file
 
 Options = Mapping[str, Any]
 Configure = Callable[[Sequence[str], str | None, Options], RunConfig]
-
-# Options that do not affect results: where files are and what is shown.
-_NO_EFFECT = {
-    "model": ("log_every_n_epochs",),
-    "data": ("root", "offline", "path", "split_path"),  # the content of files counts instead
-    "stopping": ("save_seconds", "dirpath"),
-    "trainer": (
-        *("logger", "enable_progress_bar", "default_root_dir", "enable_model_summary"),
-        *("log_every_n_steps", "profiler", "enable_autolog_hparams"),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -50,13 +40,9 @@ class Run:
     """One training of a study.
 
     Attributes:
-        run_id: Identifies its results: hash of ``config_id`` and the method's results version.
-        config_id: Hash of its configuration, data, seeds and threads.
-        cell: The cell of the study that it belongs to.
-        split_seed: The split.
-        init_seed: The seed of initialisation.
-        config: Its whole configuration.
-        threads: How many threads compute it; sums over edges depend on it in the last bits.
+        run_id: Hash of ``config_id`` and the method's results version.
+        config_id: Hash of its configuration, data, seeds and threads; sums over edges depend on
+            the number of threads in the last bits.
     """
 
     run_id: str
@@ -68,7 +54,7 @@ class Run:
     threads: int = 1
 
     def describe(self) -> dict[str, Any]:
-        """What a row of results says about the run."""
+        """The run as plain values: the first part of its row in the results."""
         return {
             "id": self.run_id,
             "config_id": self.config_id,
@@ -80,25 +66,19 @@ class Run:
         }
 
 
-# From a study to its runs ------------------------------------------------------------------------
-
-
 def expand(study: Study, configure: Configure, threads: int = 1) -> list[Run]:
-    """All runs of a study, split by split, so that an unfinished study has all cells alike.
+    """All runs of a study, split by split: an unfinished study has the same splits in all cells.
 
-    Args:
-        study: The study.
-        configure: From config files, a method and options to a configuration; called once per cell.
-        threads: Threads of each run.
+    ``configure`` makes a configuration from config files, a method and options.
     """
 
     def configure_cell(cell: Cell, more: Options) -> RunConfig:
-        files, method = [dataset_file(cell.dataset)], cell.method
+        file, method = dataset_file(cell.dataset), cell.method
         swept = {} if cell.option is None else {cell.option: cell.value}
         options = {**study.options, **swept, **more}
         if find_method(method) is None:  # a config file
-            return configure([*files, method], None, options)
-        return configure(files, method, options)
+            return configure([file, method], None, options)
+        return configure([file], method, options)
 
     return expand_cells(study, study.cells(), configure_cell, threads)
 
@@ -120,7 +100,7 @@ def expand_cells(
                 f"{cell.method} on {cell.dataset} has a split of its own, which no seed changes: "
                 "give one seed, and --inits for more runs."
             )
-        # A run without a test would be of no use here, whatever a config file says.
+        # All runs are tested, whatever a config file says.
         known.append((cell, replace(config, test=True), data_hash(config), results_version(config)))
     runs = []
     for place, split in enumerate(study.splits):
@@ -139,7 +119,7 @@ def expand_cells(
 
 
 def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list[Outcome]:
-    """What the runs of a study resulted in, as far as there are rows of results."""
+    """The outcomes of those runs that have a row of results."""
     return [
         Outcome(
             str(row.get("id", run.run_id)),
@@ -157,9 +137,6 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
     ]
 
 
-# Identity ----------------------------------------------------------------------------------------
-
-
 def digest(content: object) -> str:
     """Short hash of plain values; the order of keys does not matter."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -169,14 +146,15 @@ def digest(content: object) -> str:
 def result_affecting(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that results depend on, apart from the content of files."""
     sections = {
-        **{"data": dict(config.data), "stopping": dict(config.stopping)},
-        **{"trainer": dict(config.trainer), "model": dict(config.model.get("init_args", {}))},
+        section: {name: value for name, value in values.items() if name not in NO_EFFECT[section]}
+        for section, values in (
+            *(("data", config.data), ("stopping", config.stopping)),
+            *(("trainer", config.trainer), ("model", config.model.get("init_args", {}))),
+        )
     }
-    for section, names in _NO_EFFECT.items():
-        for name in names:
-            sections[section].pop(name, None)
     data = sections["data"]
-    if config.data.get("path") is None:
+    data.pop("split_path", None)
+    if data.pop("path", None) is None:
         data["dataset"] = get_spec(data.get("dataset") or "synthetic").name
     data["split_seed"] = resolve_split_seed(data.get("split_seed", "test0"))
     return {**sections, "class_path": config.model["class_path"], "seed": config.seed}
@@ -203,14 +181,7 @@ def _content_hash(path: Path) -> list[list[str]]:
     files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
         raise InputError(f"there is no file or folder {path}.")
-    found = []
-    for file in files:
-        content = hashlib.sha256()
-        with file.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                content.update(chunk)
-        found.append([str(file.relative_to(path)), content.hexdigest()])
-    return found
+    return [[str(file.relative_to(path)), sha256_of(file)] for file in files]
 
 
 def results_version(config: RunConfig) -> object:
@@ -221,9 +192,8 @@ def results_version(config: RunConfig) -> object:
     class_path = str(config.model["class_path"])
     by_class, by_name = method_of_class(class_path), find_method(config.method)
     if by_class is not None:  # several methods may share a class
-        if by_name is not None and by_name.class_path == by_class.class_path:
-            return by_name.results_version
-        return by_class.results_version
+        is_named = by_name and by_name.class_path == by_class.class_path
+        return (by_name if by_name and is_named else by_class).results_version
     versions = [[method.name, method.results_version] for method in METHODS]
     return [_source_hash(class_path), versions]
 
@@ -250,9 +220,6 @@ def _source_hash(class_path: str) -> str:
     return digest(found)
 
 
-# Computing one run -------------------------------------------------------------------------------
-
-
 def prepare() -> None:
     """Import what runs need; the first thing that a worker process does."""
     import pamt_lightning.studies.edges
@@ -264,10 +231,7 @@ def prepare() -> None:
 
 
 def compute(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Train and test a run in this process.
-
-    Args:
-        row: What `Run.describe` returns.
+    """Train and test the run that `Run.describe` describes.
 
     Returns:
         The results, to be added to the row; or why they do not belong to it (``outdated``).

@@ -15,7 +15,7 @@ _PUBLISHED = {"test": len(TEST_SEEDS), "val": len(VALIDATION_SEEDS)}
 def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
     """Split seeds from ``test20`` (the first 20 test seeds), ``val5``, or a list of names, numbers.
 
-    A single name such as ``test20`` is a count; in a list, ``test3`` is the seed of that name.
+    In a list, ``test3`` is the seed of that name.
 
     >>> split_seeds("val3"), split_seeds("test0,test7,42")
     (('val0', 'val1', 'val2'), ('test0', 'test7', '42'))
@@ -30,9 +30,7 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
                     f"published.{alone}"
                 )
             return tuple(f"{kind}{number}" for number in range(count))
-        # A comma at the end makes a list of one.
-        typed = re.sub(r",$", "", value.strip())
-        value = re.split(r"\s*,\s*|\s+", typed) if typed else []
+        value = value.replace(",", " ").split()  # "test3," is a list of one
     listed = [value] if isinstance(value, int) else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise InputError(f"`seeds` must be a list of at least one split seed, got {value!r}.")
@@ -47,8 +45,7 @@ def split_seeds(value: str | int | Sequence[str | int]) -> tuple[str, ...]:
     if len(set(numbers)) < len(numbers):
         double = next(s for s, n in zip(seeds, numbers, strict=True) if numbers.count(n) > 1)
         raise InputError(f"`seeds` must name each split once, got {double!r} twice.")
-    kinds = {is_for_choosing(seed) for seed in seeds}
-    if len(kinds) > 1:
+    if len({is_for_choosing(seed) for seed in seeds}) > 1:
         raise InputError(
             f"`seeds` must be validation seeds or others, not both, got {', '.join(seeds)}: they "
             "are scored on different nodes."

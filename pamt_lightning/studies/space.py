@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
+from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import find_config
 from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.runs import Options, Run, expand_cells
-from pamt_lightning.studies.study import Study, check_keys, check_once, dataset_name
+from pamt_lightning.studies.study import Study, check_keys, names_of
 from pamt_lightning.training.config import RunConfig
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
@@ -22,20 +25,18 @@ Choice = Mapping[str, Value]
 Typed = Callable[[Options, str | None], RunConfig]
 
 
-class Place(NamedTuple):
-    """One data set under one condition; without a data set, the data of the command line."""
-
-    dataset: str | None
-    condition: Choice
-
-    def label(self) -> str:
-        """Its name in tables."""
-        options = [f"{name}={value}" for name, value in self.condition.items()]
-        return " ".join([self.dataset or "data", *options])
-
-    def configure(self, typed: Typed, options: Options) -> RunConfig:
-        """The configuration in this place; ``options`` override the command line."""
-        return typed({**self.condition, **options}, self.dataset)
+def require_optuna() -> Any:
+    """The package Optuna, or the error that says how to install it."""
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "`pamt tune` needs Optuna, the extra `tune`: in the project's folder, "
+            'pip install -c constraints.txt -e ".[tune]".'
+        ) from None
+    # The pruner has been marked as experimental since 2024; users can do nothing about it.
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,23 @@ class Space:
         """All options that the space sets."""
         return {name for part in (self.options, *self.conditions, *self.start) for name in part}
 
-    def places(self) -> list[Place]:
-        """Each data set under each condition."""
-        datasets: tuple[str | None, ...] = self.datasets or (None,)
-        return [Place(dataset, each) for dataset in datasets for each in self.conditions]
+    def places(self) -> dict[str, tuple[str | None, Choice]]:
+        """Each data set under each condition, by its name in tables."""
+        found: dict[str, tuple[str | None, Choice]] = {}
+        for dataset, condition in product(self.datasets or (None,), self.conditions):
+            options = [f"{name}={value}" for name, value in condition.items()]
+            found[" ".join([dataset or "data", *options])] = dataset, condition
+        return found
 
     def runs(self, typed: Typed, choice: Choice, study: Study, threads: int = 1) -> list[Run]:
         """The runs that a choice is scored by; their cells are named after the places."""
-        places = {place.label(): place for place in self.places()}
+        places = self.places()
 
         def configure(cell: Cell, more: Options) -> RunConfig:
-            return places[cell.dataset].configure(typed, {**choice, **more})
+            dataset, condition = places[cell.dataset]
+            return typed({**condition, **choice, **more}, dataset)
 
-        return expand_cells(study, [Cell(label, "tuned") for label in places], configure, threads)
+        return expand_cells(study, [Cell(name, "tuned") for name in places], configure, threads)
 
     def samples(self) -> list[dict[str, Value]]:
         """Few choices that contain every listed value and both ends of every range."""
@@ -84,30 +89,17 @@ class Space:
             for number in range(most)
         ]
 
-    def suggest(self, trial: Any) -> dict[str, Value]:
-        """The choice of an Optuna trial."""
-        for name, values in self.options.items():
-            if isinstance(values, list):
-                trial.suggest_categorical(name, values)
-                continue
-            low, high, step = values["low"], values["high"], values.get("step")
-            log = bool(values.get("log", False))
-            if isinstance(low, int) and isinstance(high, int):
-                trial.suggest_int(name, low, high, step=step or 1, log=log)
-            else:
-                trial.suggest_float(name, low, high, step=step, log=log)
-        return self.choice(trial.params)
+    def distributions(self) -> dict[str, Any]:
+        """The options as Optuna takes them."""
+        return {name: _distribution(values) for name, values in self.options.items()}
 
     def choice(self, params: Choice) -> dict[str, Value]:
         """A choice as it is tried and written, from the parameters of an Optuna trial."""
-        return {
-            # Four digits are more than a search can distinguish.
-            name: float(f"{params[name]:.4g}")
-            if isinstance(params[name], float) and not isinstance(values, list)
-            else params[name]
-            for name, values in self.options.items()
-            if name in params
-        }
+        found = {name: params[name] for name in self.options if name in params}
+        for name, value in found.items():
+            if isinstance(value, float) and not isinstance(self.options[name], list):
+                found[name] = float(f"{value:.4g}")  # more than a search can distinguish
+        return found
 
 
 def read_space(name: str) -> Space:
@@ -121,24 +113,21 @@ def read_space(name: str) -> Space:
             raise InputError(f"`space` must map options to their values, got {options!r}.")
         for option, values in options.items():
             with error_context(option):
-                _check_values(values)
-        start = _list_of("start", content.get("start", []), dict)
+                _distribution(values)
+        start = _choices("start", content.get("start", []))
         for choice in start:
             _check_start(choice, options)
-        conditions = _list_of("conditions", content.get("conditions", [{}]), dict) or [{}]
-        given = content.get("datasets", [])
-        listed = _list_of("datasets", [given] if isinstance(given, str) else given, str)
-        with error_context("`datasets`"):
-            datasets = tuple(dataset_name(each, path.parent) for each in listed)
-        check_once("datasets", datasets)
-    return Space(options, datasets, tuple(conditions), tuple(start))
+        conditions = _choices("conditions", content.get("conditions", [{}])) or ({},)
+        datasets: tuple[str, ...] = ()
+        if (listed := content.get("datasets", [])) != []:
+            datasets = names_of("datasets", listed, lambda each: get_spec(each).name, path.parent)
+    return Space(options, datasets, conditions, start)
 
 
-def _list_of(key: str, value: Any, kind: type[Any]) -> list[Any]:
-    if not isinstance(value, list) or not all(isinstance(each, kind) for each in value):
-        what = "mappings from options to values" if kind is dict else "names"
-        raise InputError(f"`{key}` must be a list of {what}, got {value!r}.")
-    return value
+def _choices(key: str, value: Any) -> tuple[Choice, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise InputError(f"`{key}` must be a list of mappings from options to values: {value!r}.")
+    return tuple(value)
 
 
 def _check_start(choice: Choice, options: Mapping[str, Any]) -> None:
@@ -154,11 +143,13 @@ def _check_start(choice: Choice, options: Mapping[str, Any]) -> None:
             raise InputError(f"`start` has {option} {value!r}, `space` only {values}.")
 
 
-def _check_values(values: Any) -> None:
+def _distribution(values: Any) -> Any:
+    """The values of an option as Optuna takes them; it checks ranges."""
+    kinds = require_optuna().distributions
     if isinstance(values, list) and values:
         if any(isinstance(value, list | dict) for value in values):
-            raise InputError(f"choices must be numbers or words, got {values!r}.")
-        return
+            raise InputError(f"choices must be numbers or strings, got {values!r}.")
+        return kinds.CategoricalDistribution(values)
     if not isinstance(values, dict) or not {"low", "high"} <= set(values) <= _RANGE_KEYS:
         raise InputError(
             "there must be a list of choices or a range such as {low: 0.001, high: 0.1, "
@@ -167,12 +158,11 @@ def _check_values(values: Any) -> None:
     low, high, step = values["low"], values["high"], values.get("step", 1)
     if not all(map(_is_number, (low, high, step))):
         raise InputError(f"`low`, `high` and `step` must be numbers, got {values!r}.")
-    if not low < high:
-        raise InputError(f"`low` must be below `high`, got {values!r}.")
-    if step <= 0:
-        raise InputError(f"`step` must be above 0, got {step}.")
-    if values.get("log") and (low <= 0 or "step" in values):
-        raise InputError(f"`log` needs `low` above 0 and no `step`, got {values!r}.")
+    whole = all(isinstance(each, int) for each in (low, high, step))
+    try:
+        return (kinds.IntDistribution if whole else kinds.FloatDistribution)(**values)
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def _is_number(value: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from pamt_lightning.methods.registry import (
 from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.seeds import split_seeds
 
-_KEYS = {
-    *("title", "description", "datasets", "methods", "seeds", "inits", "sweeps", "reference"),
-    *("options", "split_options"),
+_DEFAULTS = {
+    **{"description": "", "seeds": "test20", "inits": 1},
+    **{"sweeps": [], "options": {}, "split_options": []},
 }
-_DEFAULTS = {"seeds": "test20", "inits": 1, "sweeps": [], "options": {}, "split_options": []}
+_KEYS = {*_DEFAULTS, "title", "datasets", "methods", "reference"}
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
 
@@ -34,11 +34,9 @@ class Sweep:
     """One option that is varied while all others stay as configured.
 
     Attributes:
-        option: Its name, such as ``model.alpha``.
-        values: The values it takes.
         symbol: How it is written in tables and on axes, such as ``α``.
-        reference: In a study of one method, the value that all others are compared with, for all
-            data sets or for each by name.
+        reference: In a study of one method, the value that others are compared with; or such
+            values by data set.
     """
 
     option: str
@@ -59,19 +57,15 @@ class Study:
 
     Attributes:
         name: Short name; also the name of its folder.
-        title: Heading of tables and reports.
         datasets: Data sets by name (`configs/NAME.yaml`), or config files.
         methods: Methods by name (`pamt methods`), or config files that override the data set's.
         splits: Split seeds: names of published seeds, or numbers.
         inits: Seeds of initialisation.
-        description: What it is for, in a few sentences.
-        sweeps: Options to vary, one at a time; none gives one table.
         reference: The method that all others are compared with.
         options: Options that all runs share, such as ``{"trainer.max_epochs": 500}``.
         split_options: Options whose value is the number of the split (7 for ``test7``, the
             position in the list for a seed without a name), such as ``data.noise_seed``.
         further_references: Methods that all others are compared with in tables of their own.
-        source: The file it was read from, if any.
         narrowed: The command-line options that replace values of the file.
     """
 
@@ -128,61 +122,64 @@ def read_study(
     methods: Sequence[str] | None = None,
     seeds: str | None = None,
     inits: int | None = None,
-    reference: str | None = None,
+    reference: str | Sequence[str] | None = None,
 ) -> Study:
     """Read a study by name or file; arguments replace the values of the file."""
     path = _study_file(name)
+    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
+    given["reference"] = reference
+    typed = {key: value for key, value in given.items() if value is not None}
     content = read_yaml(path, "datasets:, methods: and other keys of a study")
+    content = {**_DEFAULTS, "title": path.stem, **content, **typed}
     with error_context(str(path)):
         check_keys(content, _KEYS)
-    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
-    given["reference"] = None if reference is None else reference.split(",")
-    typed = {key: value for key, value in given.items() if value is not None}
-    content = {**_DEFAULTS, **content, **typed}
+        for key, kind in (("options", dict), ("sweeps", list)):
+            if not isinstance(content[key], kind):
+                raise InputError(f"`{key}` must be a {kind.__name__}, got {content[key]!r}.")
 
-    def context(key: str) -> AbstractContextManager[None]:
-        return error_context(f"--{key}" if key in typed else str(path))
+    def read(key: str, reader: Callable[[Any], Any]) -> Any:
+        with error_context(f"--{key}" if key in typed else str(path)):
+            return reader(content.get(key))
 
-    def names(key: str, canonical: Callable[[str, Path], str]) -> tuple[str, ...]:
+    def names(key: str, canonical: Callable[[str], str]) -> tuple[str, ...]:
         folder = Path() if key in typed else path.parent
-        with context(key):
-            return _names(key, content.get(key), lambda name: canonical(name, folder))
+        found: tuple[str, ...] = read(key, lambda value: names_of(key, value, canonical, folder))
+        return found
 
-    chosen = names("methods", method_name)
-    references = names("reference", method_name) if "reference" in content else chosen[:1]
-    missing = [name for name in references if name not in chosen]
+    chosen = names("methods", _method_name)
+    wanted = names("reference", _method_name) if "reference" in content else chosen[:1]
+    missing = [name for name in wanted if name not in chosen]
     # A reference of the file need not be among the methods of the command line.
     if missing and ("methods" not in typed or "reference" in typed):
-        with context("reference"):
-            raise InputError(
-                f"`reference` must be one of the methods ({', '.join(chosen)}), got {missing[0]!r}."
-            )
-    references = tuple(name for name in references if name in chosen) or chosen[:1]
-    with context("seeds"):
-        splits = split_seeds(content["seeds"])
-    with context("inits"):
-        init = init_seeds(content["inits"])
-    with error_context(str(path)):
-        if not isinstance(content["options"], dict):
-            raise InputError(f"`options` must map options to values, got {content['options']!r}.")
-        sweeps = _sweeps(content["sweeps"])
-        listed = content["split_options"]
-        split_options = () if listed == [] else _names("split_options", listed, str)
+        raise InputError(
+            f"{'--reference' if 'reference' in typed else path}: `reference` must be one of the "
+            f"methods ({', '.join(chosen)}), got {missing[0]!r}."
+        )
+    references = tuple(name for name in wanted if name in chosen) or chosen[:1]
+    if references[0] != wanted[0] and len(chosen) > 1:
+        print(
+            f"pamt study: note: methods are compared with {references[0]}; {wanted[0]}, the "
+            f"reference of {path}, is not among --methods.",
+            file=sys.stderr,
+        )
     return Study(
         name=path.stem,
-        title=str(content.get("title", path.stem)),
-        description=" ".join(str(content.get("description", "")).split()),
-        datasets=names("datasets", dataset_name),
+        title=str(content["title"]),
+        description=" ".join(str(content["description"]).split()),
+        datasets=names("datasets", lambda name: get_spec(name).name),
         methods=chosen,
-        splits=splits,
-        inits=init,
-        sweeps=sweeps,
+        splits=read("seeds", split_seeds),
+        inits=read("inits", init_seeds),
+        sweeps=read("sweeps", _sweeps),
         reference=references[0],
         further_references=references[1:],
         options=content["options"],
-        split_options=split_options,
+        split_options=() if content["split_options"] == [] else names("split_options", str),
         source=str(path),
-        narrowed=" ".join(f"--{key} {_as_typed(value)}" for key, value in typed.items()),
+        narrowed=" ".join(
+            f"--{key} {','.join(value) if isinstance(value, list) else value}"
+            for key, value in typed.items()
+        ),
     )
 
 
@@ -207,15 +204,22 @@ def init_seeds(count: Any) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def dataset_name(value: str, folder: Path = Path()) -> str:
-    """The name of a data set as in the registry, or a config file, here or in ``folder``."""
-    return _config_file(value, folder) if value.endswith(_FILES) else get_spec(value).name
+def names_of(
+    key: str, value: Any, canonical: Callable[[str], str], folder: Path = Path()
+) -> tuple[str, ...]:
+    """A list of names as the registry spells them, or of config files, here or in ``folder``."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, (list, tuple)) or not listed:
+        raise InputError(f"`{key}` must be a list of names, got {value!r}.")
+    names = tuple(
+        _config_file(name, folder) if name.endswith(_FILES) else canonical(name)
+        for name in map(str, listed)
+    )
+    check_once(key, names)
+    return names
 
 
-def method_name(value: str, folder: Path = Path()) -> str:
-    """The name of a method as in the registry, or a config file, here or in ``folder``."""
-    if value.endswith(_FILES):
-        return _config_file(value, folder)
+def _method_name(value: str) -> str:
     method = find_method(value)
     if method is None:
         raise unknown_method(value)
@@ -223,44 +227,23 @@ def method_name(value: str, folder: Path = Path()) -> str:
 
 
 def _config_file(value: str, folder: Path) -> str:
-    for path in (Path(value), folder / value):
-        if path.is_file():
-            return value if path == Path(value) else str(path)
-    find_config(value)  # one of the package, or the error that lists what there is
+    if not Path(value).is_file() and (folder / value).is_file():
+        return str(folder / value)
+    find_config(value)  # or the error that lists what there is
     return value
 
 
 def _study_file(name: str) -> Path:
-    if name.endswith(_FILES):
-        if not Path(name).is_file():
-            others = [str(file) for file in Path(name).parent.glob("*.y*ml")]
-            raise InputError(f"there is no study file {name}.{did_you_mean(name, others)}")
-        return Path(name)
     known = studies()
-    if name not in known:
-        raise InputError(
-            f"there is no study {name!r}.{did_you_mean(name, known)} Studies: {', '.join(known)}, "
-            "or a YAML file of your own."
-        )
-    return known[name]
+    if name in known or name.endswith(_FILES):
+        return known.get(name) or find_config(name, "study file")
+    raise InputError(
+        f"there is no study {name!r}.{did_you_mean(name, known)} Studies: {', '.join(known)}, "
+        "or a YAML file of your own."
+    )
 
 
-def _as_typed(value: object) -> str:
-    return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _names(key: str, value: Any, canonical: Callable[[str], str]) -> tuple[str, ...]:
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, (list, tuple)) or not listed:
-        raise InputError(f"`{key}` must be a list of names, got {value!r}.")
-    names = tuple(canonical(str(name)) for name in listed)
-    check_once(key, names)
-    return names
-
-
-def _sweeps(value: Any) -> tuple[Sweep, ...]:
-    if not isinstance(value, list):
-        raise InputError(f"`sweeps` must be a list, got {value!r}.")
+def _sweeps(value: list[Any]) -> tuple[Sweep, ...]:
     found = tuple(_sweep(each) for each in value)
     check_once("sweeps", [sweep.option for sweep in found])
     return found

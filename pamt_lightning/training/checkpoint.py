@@ -13,12 +13,9 @@ from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError
 from pamt_lightning.methods.base import CHECKPOINT_FORMAT, NodeClassificationModule
 from pamt_lightning.methods.registry import METHODS, Method
-from pamt_lightning.training.config import CONFIG, SIZES, RunConfig
+from pamt_lightning.training.config import CONFIG, NO_EFFECT, SIZES, RunConfig
 from pamt_lightning.training.layers import Layer, find_model
 from pamt_lightning.training.stopping import BEST, LAST
-
-# Where files are and how often metrics are logged does not affect results.
-_MAY_CHANGE = ("root", "offline", "log_every_n_epochs")
 
 
 def find_checkpoint(path: str | Path, name: str = BEST) -> Path:
@@ -119,7 +116,11 @@ def check_resumable(
         ("model", model_values(checkpoint), model.hparams),
         ("data", data_values(checkpoint), datamodule.hparams),
     ):
-        pairs |= {f"{section}.{k}": (v, new.get(k)) for k, v in old.items() if k not in _MAY_CHANGE}
+        pairs |= {
+            f"{section}.{name}": (value, new.get(name))
+            for name, value in old.items()
+            if name not in NO_EFFECT[section]
+        }
     for name, (before, after) in pairs.items():
         if before != after:
             raise CheckpointError(

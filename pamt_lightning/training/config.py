@@ -27,6 +27,16 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 SIZES = ("num_features", "num_classes")  # of a model: those of the data
 BY_RUN = {*SIZES, "dirpath"}  # arguments that a run sets itself
+# Options that do not affect results: where files are and what is shown.
+NO_EFFECT = {
+    "model": ("log_every_n_epochs",),
+    "data": ("root", "offline"),
+    "stopping": ("save_seconds", "dirpath"),
+    "trainer": (
+        *("logger", "enable_progress_bar", "default_root_dir", "enable_model_summary"),
+        *("log_every_n_steps", "profiler", "enable_autolog_hparams"),
+    ),
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,8 +13,9 @@ from typing import Any
 import yaml
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Executor, Finished, Job, Work, perform
+from pamt_lightning.studies.executor import Executor, Finished, Payload, Work, perform
 from pamt_lightning.studies.outcome import Cell
+from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runs import Run
 from pamt_lightning.training.config import RunConfig
 
@@ -27,20 +27,14 @@ def pretend(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What a worker does in place of training: what the option ``model.what`` says."""
     what = str(payload["config"]["model"]["init_args"].get("what", ""))
     verb, _, rest = what.partition(" ")
-    if verb == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif verb == "print":
+    if verb == "kill":
+        os.kill(os.getpid(), int(rest))
+        time.sleep(1000)
+    elif verb in ("print", "exit"):
         print(rest, file=sys.stderr, flush=True)
         print(rest, flush=True)
-    elif verb == "exit":
-        print(rest, file=sys.stderr, flush=True)
-        os._exit(3)
-    elif verb == "terminate":
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1000)
-    elif verb == "interrupt-once" and not Path(rest).exists():
-        Path(rest).touch()
-        raise SystemExit(130)
+        if verb == "exit":
+            os._exit(3)
     elif verb == "interrupt":
         raise KeyboardInterrupt
     elif verb == "refuse":
@@ -52,12 +46,9 @@ def pretend(payload: Mapping[str, Any]) -> dict[str, Any]:
     elif verb == "wait":
         while not Path(rest).exists():
             time.sleep(0.01)
-    metrics = {"test_acc": 0.5, "val_acc": 0.4, "process": float(os.getpid())}
     return {
-        "metrics": metrics,
-        "tested_on": "test nodes",
+        "metrics": {"test_acc": 0.5, "val_acc": 0.4, "process": float(os.getpid())},
         "environment": {"python": "3", "threads": os.environ.get("OMP_NUM_THREADS", "")},
-        "wall_seconds": 0.25,
     }
 
 
@@ -71,21 +62,17 @@ class FakeExecutor(Executor):
 
     def __init__(self, work: Work = pretend, slots: int = 1) -> None:
         self.work, self.slots = work, slots
-        self.jobs: list[Job] = []
+        self.jobs: list[tuple[str, Payload]] = []
         self.submitted: list[str] = []
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job_id: str, payload: Payload) -> None:
         assert len(self.jobs) < self.slots
-        self.jobs.append(job)
-        self.submitted.append(job.job_id)
+        self.jobs.append((job_id, payload))
+        self.submitted.append(job_id)
 
     def wait(self, timeout: float) -> list[Finished]:
-        job = self.jobs.pop(0)
-        try:
-            return [Finished(job.job_id, perform(self.work, job.payload))]
-        except (KeyboardInterrupt, SystemExit):
-            error = "its process was stopped twice."
-            return [Finished(job.job_id, {"error": error}, stopped=True)]
+        job_id, payload = self.jobs.pop(0)
+        return [Finished(job_id, perform(self.work, payload))]
 
     def close(self) -> None:
         self.jobs.clear()
@@ -96,10 +83,10 @@ def made_up_config(**init_args: Any) -> RunConfig:
     return RunConfig("PAMT", {"class_path": "pamt_lightning.PAMTModule", "init_args": init_args})
 
 
-def made_up_run(name: str, what: str = "", dataset: str = "nowhere") -> Run:
+def made_up_run(name: str, what: str = "") -> Run:
     """A run for `pretend`."""
     config = made_up_config(what=what)
-    return Run(name, f"config-{name}", Cell(dataset, "PAMT"), "test0", 0, config)
+    return Run(name, f"config-{name}", Cell("nowhere", "PAMT"), "test0", 0, config)
 
 
 def write_study(path: Path, **content: Any) -> str:
@@ -107,6 +94,14 @@ def write_study(path: Path, **content: Any) -> str:
     small = {"datasets": ["synthetic"], "methods": ["PTS", "PAMT"], "options": SMALL}
     path.write_text(yaml.safe_dump({**small, "seeds": ["test0"], **content}), encoding="utf-8")
     return str(path)
+
+
+def is_claimed(results: Results, run_id: str) -> bool:
+    """Whether some command has claimed this run."""
+    another = Results(results.folder)
+    if claimed := another.claim(run_id, retry=True):
+        another.release(run_id)
+    return not claimed and "metrics" not in results.rows().get(run_id, {})
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,34 +22,15 @@ import sys, time
 from pathlib import Path
 from pamt_lightning.studies.results import Results
 
-claim = Results(Path(sys.argv[1])).claim("a")
-print(claim is not None, flush=True)
-time.sleep(1000)
-"""
-_ADDING = """
-import sys
-from pathlib import Path
-from pamt_lightning.studies.results import Results
-
 results = Results(Path(sys.argv[1]))
-for number in range(int(sys.argv[3])):
-    results.add({"id": f"{sys.argv[2]}-{number}", "text": sys.argv[2] * 20_000})
+print(results.claim("a"), flush=True)
+time.sleep(60)
 """
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "results")
-
-
-@contextmanager
-def another_process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", code, *args]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_rows_are_lines_of_plain_json(results: Results) -> None:
@@ -94,19 +73,6 @@ def test_lines_that_cannot_be_read_are_skipped_and_reported(results: Results) ->
     assert all(fact in message for fact in (str(results.path), "8 lines", "line 2"))
 
 
-def test_processes_that_add_at_once_do_not_mix_their_lines(results: Results) -> None:
-    folder = str(results.folder)
-    with (
-        another_process(_ADDING, folder, "x", "25") as one,
-        another_process(_ADDING, folder, "y", "25") as two,
-    ):
-        assert one.wait(PATIENCE) == two.wait(PATIENCE) == 0
-    rows = results.rows()
-    assert set(rows) == {f"{name}-{number}" for name in "xy" for number in range(25)}
-    assert all(row["text"] == row["id"][0] * 20_000 for row in rows.values())
-    assert len(results.path.read_text().splitlines()) == 50
-
-
 def test_a_line_waits_until_no_other_is_being_written(results: Results) -> None:
     adding = threading.Thread(target=results.add, args=({"id": "a"},))
     with FileLock(results.folder / ".claims" / "runs.jsonl.lock"):
@@ -119,38 +85,29 @@ def test_a_line_waits_until_no_other_is_being_written(results: Results) -> None:
 
 
 def test_a_claim_is_for_one_process_and_ends_with_it(results: Results) -> None:
-    with another_process(_CLAIMING, str(results.folder)) as other:
+    command = [sys.executable, "-c", _CLAIMING, str(results.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
-        assert results.is_claimed("a")
-        assert results.claim("a") is None
-        assert results.is_claimed("a")  # looking at it has not released it
+        assert not results.claim("a")
+        assert not results.claim("a")  # looking at it has not released it
         os.kill(other.pid, signal.SIGKILL)
         other.wait(PATIENCE)
-    assert not results.is_claimed("a")
-    claim = results.claim("a")
-    assert claim is not None
-    assert results.is_claimed("a")
-    claim.release()
-    assert not results.is_claimed("a")
+    assert results.claim("a")
+    assert not Results(results.folder).claim("a")
+    results.release("a")
     assert not list((results.folder / ".claims").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "retry", "expected"),
-    [
-        *(("done", False, False), ("done", True, False)),
-        *(("failed", False, False), ("failed", True, True)),
-        *(("new", False, True), ("new", True, True)),
-    ],
-)
+@pytest.mark.parametrize("retry", [False, True])
 def test_a_finished_run_cannot_be_claimed_and_a_failed_one_only_to_repeat_it(
-    name: str, retry: bool, expected: bool, results: Results
+    retry: bool, results: Results
 ) -> None:
     results.add({"id": "done"})
     results.add({"id": "failed", "error": "it diverged."})
-    claim = results.claim(name, retry=retry)
-    assert (claim is not None) is results.is_claimed(name) is expected
+    assert not results.claim("done", retry=retry)
+    assert results.claim("failed", retry=retry) is retry
+    assert results.claim("new", retry=retry)
 
 
 def test_a_folder_or_file_that_cannot_be_written_is_named(tmp_path: Path, results: Results) -> None:
@@ -164,27 +121,21 @@ def test_a_folder_or_file_that_cannot_be_written_is_named(tmp_path: Path, result
 
 # Another results version -------------------------------------------------------------------------
 
-NOW = replace(made_up_run("now"), config_id="same")
 
-
-def test_the_newest_run_of_another_version_answers_only_if_asked_for(results: Results) -> None:
+@pytest.mark.parametrize("own", [None, {"error": "it diverged."}, {"metrics": {}}])
+def test_the_newest_run_of_another_version_answers_if_asked_for_and_there_is_no_own(
+    own: dict[str, object] | None, results: Results
+) -> None:
+    run = replace(made_up_run("now"), config_id="same")
     results.add({"id": "first", "config_id": "same", "metrics": {}})
+    if own is not None:
+        results.add({"id": "now", "config_id": "same", **own})
     results.add({"id": "second", "config_id": "same", "metrics": {}})
     results.add({"id": "third", "config_id": "same", "error": "it diverged."})
     results.add({"id": "fourth", "config_id": "other", "metrics": {}})
     results.add({"id": "old", "config": "a key", "environment": "another", "metrics": {}})
-    assert results.known_rows([NOW]) == {}
-    row = results.known_rows([NOW], any_version=True)["now"]
-    assert (row["id"], row["other_version"]) == ("second", True)
-
-
-@pytest.mark.parametrize("own", [{"error": "it diverged."}, {"metrics": {}}])
-def test_a_run_of_this_version_comes_first_even_if_it_failed(
-    own: dict[str, object], results: Results
-) -> None:
-    results.add({"id": "now", "config_id": "same", **own})
-    results.add({"id": "other", "config_id": "same", "metrics": {}})
-    for any_version in (False, True):
-        row = results.known_rows([NOW], any_version=any_version)["now"]
-        assert row["id"] == "now"
-        assert "other_version" not in row
+    found = results.known_rows([run])
+    assert {row["id"] for row in found.values()} == (set() if own is None else {"now"})
+    row = results.known_rows([run], any_version=True)["now"]
+    assert row["id"] == ("second" if own is None else "now")
+    assert ("other_version" in row) is (own is None)

@@ -11,15 +11,17 @@ import pytest
 
 from pamt_lightning.errors import InputError
 from pamt_lightning.studies import runner as runner_module
-from pamt_lightning.studies.executor import Finished, Job
-from pamt_lightning.studies.results import Claim, Results
+from pamt_lightning.studies.executor import Finished, Payload
+from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import Runner, check_jobs, sigterm_interrupts
-from tests.studies.small_runs import FakeExecutor, made_up_run
+from tests.studies.small_runs import FakeExecutor, is_claimed, made_up_run
+
+Events = list[Callable[[], None]]
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "results")
+    return Results(tmp_path)
 
 
 @pytest.fixture
@@ -33,9 +35,15 @@ def runner(results: Results, executor: FakeExecutor) -> Runner:
 
 
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+def other(tmp_path: Path) -> Results:
+    """The results as another command sees them."""
+    return Results(tmp_path)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Events:
     """What happens, one after the other, whenever the runner waits for another command."""
-    events: list[Callable[[], None]] = []
+    events: Events = []
     monkeypatch.setattr("pamt_lightning.studies.runner.time.sleep", lambda _: events.pop(0)())
     return events
 
@@ -46,19 +54,17 @@ def ids_in(results: Results) -> list[str]:
     return [json.loads(line)["id"] for line in lines]
 
 
-def finish(results: Results, claim: Claim, **row: object) -> None:
+def finish(results: Results, **row: object) -> None:
     """What another command does with the run "a"."""
     results.add({"id": "a", **row})
-    claim.release()
+    results.release("a")
 
 
 def test_each_run_is_computed_once(
     runner: Runner, executor: FakeExecutor, results: Results
 ) -> None:
-    tally = runner.run([made_up_run(name) for name in "abac"])
-    assert (tally.done, tally.failed) == (3, {})
-    tally = runner.run([made_up_run(name) for name in "abcd"])
-    assert (tally.done, tally.failed) == (1, {})
+    assert runner.run([made_up_run(name) for name in "abac"]) == {}
+    assert runner.run([made_up_run(name) for name in "abcd"]) == {}
     assert executor.submitted == ids_in(results) == ["a", "b", "c", "d"]
 
 
@@ -70,55 +76,51 @@ def test_a_row_holds_the_run_and_its_results(runner: Runner, results: Results) -
     assert (row["dataset"], row["method"], row["option"]) == ("nowhere", "PAMT", None)
     assert (row["split_seed"], row["init_seed"], row["config_id"]) == ("test0", 0, "config-a")
     assert row["metrics"]["test_acc"] == 0.5
-    assert not results.is_claimed("a")
 
 
-def test_as_many_runs_are_submitted_as_there_are_slots(results: Results) -> None:
+def test_as_many_runs_are_submitted_and_claimed_as_there_are_slots(results: Results) -> None:
     executor = FakeExecutor(slots=3)
     seen = []
 
     def look(payload: object) -> dict[str, object]:
-        seen.append((len(executor.submitted), [results.is_claimed(name) for name in "abcd"]))
+        seen.append([is_claimed(results, name) for name in "abcd"])
         return {"metrics": {}}
 
     executor.work = look
-    assert Runner(results, executor, quiet=True).run([made_up_run(n) for n in "abcd"]).done == 4
-    assert seen[0] == (3, [True, True, True, False])
-    assert seen[1] == (4, [False, True, True, True])
+    assert Runner(results, executor, quiet=True).run([made_up_run(n) for n in "abcd"]) == {}
+    assert seen[:2] == [[True, True, True, False], [False, True, True, True]]
+    assert not any(is_claimed(results, name) for name in "abcd")
 
 
-def test_a_failed_run_leaves_its_reason_and_the_others_continue(
+def test_a_failed_run_leaves_its_reason_and_is_repeated_only_if_asked_for(
     runner: Runner, results: Results
 ) -> None:
     runs = [made_up_run("a", "refuse"), made_up_run("b", "break"), made_up_run("c")]
-    tally = runner.run(runs)
-    assert tally.done == 1
-    assert tally.failed == {"a": "`alpha` is wrong.", "b": "KeyError: 'a bug'"}
+    failed = {"a": "`alpha` is wrong.", "b": "KeyError: 'a bug'"}
+    assert runner.run(runs) == failed
     rows = results.rows()
-    assert rows["a"]["error"] == tally.failed["a"]
-    assert "metrics" not in rows["a"]
-    assert "traceback" not in rows["a"]
+    assert rows["a"]["error"] == failed["a"]
+    assert not {"metrics", "traceback"} & set(rows["a"])
     assert "a bug" in rows["b"]["traceback"]
-
-
-def test_a_failed_run_is_repeated_only_if_asked_for(runner: Runner, results: Results) -> None:
-    runner.run([made_up_run("a", "refuse"), made_up_run("b")])
-    tally = runner.run([made_up_run("a"), made_up_run("b")])
-    assert (tally.done, tally.failed) == (0, {"a": "`alpha` is wrong."})
-    tally = runner.run([made_up_run("a"), made_up_run("b")], retry=True)
-    assert (tally.done, tally.failed) == (1, {})
-    assert ids_in(results) == ["a", "b", "a"]
+    runs = [made_up_run(name) for name in "abc"]
+    assert runner.run(runs) == failed
+    assert runner.run(runs, retry=True) == {}
+    assert ids_in(results) == ["a", "b", "c", "a", "b"]
     assert "error" not in results.rows()["a"]
 
 
-def test_a_run_that_is_stopped_is_repeated_once_and_leaves_no_row(
-    runner: Runner, executor: FakeExecutor, results: Results, tmp_path: Path
-) -> None:
-    once = made_up_run("b", f"interrupt-once {tmp_path / 'sign'}")
-    tally = runner.run([made_up_run("a", "interrupt"), once, made_up_run("c")])
+def test_a_run_that_is_stopped_is_repeated_once_and_leaves_no_row(results: Results) -> None:
+    class Stopped(FakeExecutor):
+        def wait(self, timeout: float) -> list[Finished]:
+            (finished,) = super().wait(timeout)
+            if finished.job_id == "a" or self.submitted == ["a", "a", "b"]:
+                return [finished._replace(answer={"error": "stopped"}, stopped=True)]
+            return [finished]
+
+    executor = Stopped()
+    runs = [made_up_run(name) for name in "abc"]
+    assert Runner(results, executor, quiet=True).run(runs) == {"a": "stopped"}
     assert executor.submitted == ["a", "a", "b", "b", "c"]
-    assert tally.done == 2
-    assert "stopped twice" in tally.failed["a"]
     assert ids_in(results) == ["b", "c"]
 
 
@@ -127,7 +129,7 @@ def test_results_of_changed_data_are_not_recorded(runner: Runner, results: Resul
     with pytest.raises(InputError, match="the data changed: start it again"):
         runner.run(runs)
     assert ids_in(results) == ["a"]
-    assert not results.is_claimed("b")
+    assert not is_claimed(results, "b")
 
 
 def test_an_interruption_gives_all_claims_back(results: Results) -> None:
@@ -137,74 +139,62 @@ def test_an_interruption_gives_all_claims_back(results: Results) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Runner(results, Interrupted(slots=2), quiet=True).run([made_up_run(n) for n in "ab"])
-    assert not any(results.is_claimed(name) for name in "ab")
+    assert not any(is_claimed(results, name) for name in "ab")
 
 
 # Another command on the same folder --------------------------------------------------------------
 
 
 def test_a_run_of_another_command_is_waited_for_and_not_repeated(
-    runner: Runner, results: Results, meanwhile: list[Callable[[], None]]
+    runner: Runner, results: Results, other: Results, meanwhile: Events
 ) -> None:
-    claim = results.claim("a")
-    assert claim is not None
+    assert other.claim("a")
     meanwhile += [
         lambda: None,  # it takes its time
-        lambda: finish(results, claim, metrics={}),
+        lambda: finish(other, metrics={}),
     ]
-    tally = runner.run([made_up_run("a", "break"), made_up_run("b")])
-    assert (tally.done, tally.failed) == (1, {})
+    assert runner.run([made_up_run("a", "break"), made_up_run("b")]) == {}
     assert ids_in(results) == ["b", "a"]
     assert meanwhile == []
 
 
-@pytest.mark.parametrize("failed_before", [False, True])
+@pytest.mark.parametrize("retry", [False, True])
 def test_a_run_that_another_command_gives_up_is_taken_over(
-    failed_before: bool,
-    runner: Runner,
-    results: Results,
-    meanwhile: list[Callable[[], None]],
+    retry: bool, runner: Runner, results: Results, other: Results, meanwhile: Events
 ) -> None:
-    if failed_before:
+    if retry:
         results.add({"id": "a", "error": "it diverged."})
-    claim = results.claim("a", retry=failed_before)
-    assert claim is not None
-    meanwhile.append(claim.release)
-    tally = runner.run([made_up_run("a"), made_up_run("b")], retry=failed_before)
-    assert (tally.done, tally.failed) == (2, {})
+    assert other.claim("a", retry=retry)
+    meanwhile.append(lambda: other.release("a"))
+    assert runner.run([made_up_run("a"), made_up_run("b")], retry=retry) == {}
     assert ids_in(results)[-2:] == ["b", "a"]
 
 
 @pytest.mark.parametrize("again", [{"error": "it diverged again."}, {"metrics": {}}])
 def test_what_another_command_made_of_a_repeated_run_counts(
-    again: dict[str, object],
-    runner: Runner,
-    results: Results,
-    meanwhile: list[Callable[[], None]],
+    again: dict[str, str], runner: Runner, results: Results, other: Results, meanwhile: Events
 ) -> None:
     results.add({"id": "a", "error": "it diverged."})
-    claim = results.claim("a", retry=True)
-    assert claim is not None
-    meanwhile.append(lambda: finish(results, claim, **again))
-    tally = runner.run([made_up_run("a")], retry=True)
-    assert tally.done == 0
-    assert tally.failed == ({"a": "it diverged again."} if "error" in again else {})
+    assert other.claim("a", retry=True)
+    meanwhile.append(lambda: finish(other, **again))
+    failed = runner.run([made_up_run("a")], retry=True)
+    assert failed == ({"a": again["error"]} if "error" in again else {})
     assert len(ids_in(results)) == 2
 
 
 def test_a_run_that_another_command_failed_just_now_is_not_repeated(
-    results: Results, meanwhile: list[Callable[[], None]]
+    results: Results, meanwhile: Events
 ) -> None:
     class AfterTheOther(FakeExecutor):
-        def submit(self, job: Job) -> None:
-            if job.job_id == "b":  # our look at the rows was before that
+        def submit(self, job_id: str, payload: Payload) -> None:
+            if job_id == "b":  # our look at the rows was before that
                 results.add({"id": "a", "error": "it diverged."})
-            super().submit(job)
+            super().submit(job_id, payload)
 
     meanwhile.append(lambda: None)
     executor = AfterTheOther()
-    tally = Runner(results, executor, quiet=True).run([made_up_run("b"), made_up_run("a")])
-    assert tally.failed == {"a": "it diverged."}
+    failed = Runner(results, executor, quiet=True).run([made_up_run("b"), made_up_run("a")])
+    assert failed == {"a": "it diverged."}
     assert executor.submitted == ["b"]
 
 
@@ -212,28 +202,22 @@ def test_a_run_that_another_command_failed_just_now_is_not_repeated(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "threads", "expected"), [(None, 1, 4), (None, 3, 1), (4, 1, 4), (2, 2, 2)]
-)
-def test_there_are_as_many_processes_as_fit(
-    jobs: int | None, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner_module, "num_cores", lambda: 4)
-    assert check_jobs(jobs, threads) == expected
-
-
-@pytest.mark.parametrize(
-    ("jobs", "threads", "fact"),
+    ("jobs", "threads", "expected"),
     [
+        *((None, 1, 4), (None, 3, 1), (4, 1, 4), (2, 2, 2)),
         *((5, 1, "got 5 × 1"), (0, 1, "`jobs` must be 1 or more, got 0")),
         *((3, 2, "got 3 × 2"), (1, 5, "`threads` must lie in 1 to 4")),
     ],
 )
-def test_more_processes_than_cores_are_refused(
-    jobs: int, threads: int, fact: str, monkeypatch: pytest.MonkeyPatch
+def test_there_are_as_many_processes_as_fit_and_never_more(
+    jobs: int | None, threads: int, expected: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner_module, "num_cores", lambda: 4)
-    with pytest.raises(InputError, match=fact):
-        check_jobs(jobs, threads)
+    if isinstance(expected, int):
+        assert check_jobs(jobs, threads) == expected
+    else:
+        with pytest.raises(InputError, match=expected):
+            check_jobs(jobs, threads)
 
 
 def test_sigterm_interrupts_unless_something_else_handles_it() -> None:

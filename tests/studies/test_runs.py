@@ -67,23 +67,17 @@ def test_runs_come_split_by_split_with_whole_configurations(configure: Configura
     assert (row["id"], row["config_id"]) == (last.run_id, last.config_id)
 
 
-def test_every_run_is_tested(configure: Configurator, tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("test_after_fit: false\ndata: {dataset: synthetic}")
-    run = first_run(configure, datasets=(str(tmp_path / "own.yaml"),))
-    assert run.config.test
-
-
-def test_a_method_may_be_a_config_file(configure: Configurator, tmp_path: Path) -> None:
-    file = tmp_path / "own.yaml"
-    file.write_text("model: {class_path: GAT, init_args: {lr: 0.125}}")
-    config = first_run(configure, methods=(str(file),)).config
-    assert config.model["class_path"] == "pamt_lightning.GATModule"
-    assert config.model["init_args"]["lr"] == 0.125
-    sweeps = (Sweep("model.lr", (0.25,)),)
-    assert (
-        first_run(configure, methods=(str(file),), sweeps=sweeps).config.model["init_args"]["lr"]
-        == 0.25
-    )
+def test_data_set_and_method_may_be_config_files_and_every_run_is_tested(
+    configure: Configurator, tmp_path: Path
+) -> None:
+    data, method = str(tmp_path / "data.yaml"), str(tmp_path / "method.yaml")
+    Path(data).write_text("test_after_fit: false\ndata: {dataset: synthetic, train: 3}")
+    Path(method).write_text("model: {class_path: GAT, init_args: {lr: 0.125}}")
+    for sweeps, lr in (((), 0.125), ((Sweep("model.lr", (0.25,)),), 0.25)):
+        run = first_run(configure, datasets=(data,), methods=(method,), sweeps=sweeps)
+        assert run.config.model["class_path"] == "pamt_lightning.GATModule"
+        assert (run.config.model["init_args"]["lr"], run.config.data["train"]) == (lr, 3)
+        assert run.config.test
 
 
 def test_each_split_has_noise_of_its_own_the_same_for_all_methods(configure: Configurator) -> None:
@@ -130,6 +124,11 @@ def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> N
 # Identity ----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def plain(configure: Configurator) -> Run:
+    return first_run(configure)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -142,25 +141,22 @@ def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> N
     ],
 )
 def test_an_option_that_affects_results_makes_another_run(
-    option: str, value: Any, configure: Configurator
+    option: str, value: Any, configure: Configurator, plain: Run
 ) -> None:
-    assert first_run(configure, options={option: value}).run_id != first_run(configure).run_id
+    assert first_run(configure, options={option: value}).run_id != plain.run_id
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("data.root", "somewhere"), ("data.offline", True), ("model.log_every_n_epochs", 3)),
-        *(("trainer.logger", False), ("trainer.enable_progress_bar", False)),
-        *(("trainer.default_root_dir", "x"), ("trainer.log_every_n_steps", 7)),
-        *(("trainer.profiler", "simple"), ("stopping.save_seconds", 0), ("model.alpha", 0.10)),
-        *(("data.split_seed", "val3"), ("seed_everything", 9), ("data.dataset", "Synthetic")),
-    ],
-)
-def test_an_option_without_effect_on_results_leaves_the_run_the_same(
-    option: str, value: Any, configure: Configurator
+def test_options_without_effect_on_results_leave_the_run_the_same(
+    configure: Configurator, plain: Run
 ) -> None:
-    assert first_run(configure, options={option: value}).run_id == first_run(configure).run_id
+    options = {
+        **{"data.root": "somewhere", "data.offline": True, "model.log_every_n_epochs": 3},
+        **{"trainer.logger": False, "trainer.enable_progress_bar": False},
+        **{"trainer.default_root_dir": "x", "trainer.log_every_n_steps": 7},
+        **{"trainer.profiler": "simple", "stopping.save_seconds": 0, "model.alpha": 0.10},
+        **{"data.split_seed": "val3", "seed_everything": 9, "data.dataset": "Synthetic"},
+    }
+    assert first_run(configure, options=options).run_id == plain.run_id
 
 
 def test_seeds_and_threads_make_another_run(configure: Configurator) -> None:
@@ -176,9 +172,8 @@ def test_seeds_and_threads_make_another_run(configure: Configurator) -> None:
 
 
 def test_a_point_of_a_sweep_that_is_the_configuration_is_the_run_without_it(
-    configure: Configurator,
+    configure: Configurator, plain: Run
 ) -> None:
-    plain = first_run(configure)
     sweeps = (
         Sweep("model.alpha", (0, 0.1, 0.2)),
         Sweep("model.num_steps", (10, 12)),
@@ -190,22 +185,12 @@ def test_a_point_of_a_sweep_that_is_the_configuration_is_the_run_without_it(
     assert len({run.run_id for run in swept}) == 5
 
 
-def test_studies_share_the_runs_that_they_have_in_common(configure: Configurator) -> None:
-    main = expand(small_study(splits=("test0", "test1")), configure)
-    part = expand(small_study(methods=("PAMT", "GCN"), splits=("test1",)), configure)
-    assert {run.run_id for run in main} & {run.run_id for run in part} == {part[0].run_id}
-
-
 def test_the_configuration_stays_as_it_is() -> None:
-    config = RunConfig(
-        "PAMT",
-        {"class_path": "pamt_lightning.PAMTModule", "init_args": {"log_every_n_epochs": 3}},
-        data={"split_seed": "test0", "root": "x", "train": 5},
-    )
+    data = {"split_seed": "test0", "root": "x", "train": 5}
+    config = replace(made_up_config(log_every_n_epochs=3), data=data)
     before = config.to_dict()
-    assert result_affecting(config)["data"] == {
-        **{"dataset": "synthetic", "split_seed": TEST_SEEDS[0], "train": 5}
-    }
+    expected = {"dataset": "synthetic", "split_seed": TEST_SEEDS[0], "train": 5}
+    assert result_affecting(config)["data"] == expected
     assert config.to_dict() == before
 
 
@@ -247,11 +232,11 @@ def test_published_data_are_identified_by_their_published_hashes() -> None:
 
 
 @pytest.mark.parametrize("key", ["path", "split_path"])
-def test_missing_data_are_named(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["empty", "nowhere"])
+def test_missing_data_are_named(key: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for path in (tmp_path / "nowhere", tmp_path / "empty"):
-        with pytest.raises(InputError, match=f"there is no file or folder {path}"):
-            hash_of(**{key: str(path)})
+    with pytest.raises(InputError, match=f"there is no file or folder {tmp_path / name}"):
+        hash_of(**{key: str(tmp_path / name)})
 
 
 def test_a_raised_results_version_makes_other_runs_of_that_method_only(
@@ -282,7 +267,7 @@ def test_a_class_of_the_package_has_the_version_of_its_method_by_any_path() -> N
 
 
 @pytest.mark.parametrize("is_package", [False, True])
-def test_a_class_from_outside_is_identified_by_its_source(
+def test_a_class_from_outside_is_identified_by_its_source_and_all_results_versions(
     is_package: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, dot, home = tmp_path, "", "outside_model"
@@ -290,9 +275,9 @@ def test_a_class_from_outside_is_identified_by_its_source(
         folder, dot, home = tmp_path / "outside", ".", "outside.outside_model"
         folder.mkdir()
         (folder / "__init__.py").touch()
-    imports = f"import json\nfrom {dot}outside_helper import FACTOR\n"
-    base = "from pamt_lightning import PTSModule\n\n\nclass Mine(PTSModule):\n    pass\n"
-    (folder / "outside_model.py").write_text(imports + base)
+    (folder / "outside_model.py").write_text(
+        f"import json\nfrom {dot}outside_helper import FACTOR\n\n\nclass Mine:\n    pass\n"
+    )
     (folder / "outside_helper.py").write_text("import outside_deeper\nFACTOR = 1\n")
     (folder / "outside_deeper.py").write_text("FACTOR = 1\n")
     (folder / "outside_other.py").write_text("NUMBER = 1\n")
@@ -305,19 +290,11 @@ def test_a_class_from_outside_is_identified_by_its_source(
         file.write_text(text + "MORE = 2\n")
         assert (version_of(f"{home}.Mine") != before) == counts, name
         file.write_text(text)
-    for name in [name for name in sys.modules if name.startswith("outside")]:
-        monkeypatch.delitem(sys.modules, name)
-
-
-def test_a_class_from_outside_changes_with_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "changing_model.py").write_text("class Mine: pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    before = version_of("changing_model.Mine")
     changed = (replace(registry.METHODS[0], results_version=99), *registry.METHODS[1:])
     monkeypatch.setattr(runs_module, "METHODS", changed)
-    assert version_of("changing_model.Mine") != before
+    assert version_of(f"{home}.Mine") != before
+    for name in [name for name in sys.modules if name.startswith("outside")]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize("name", ["nowhere.Module", "json.NoModule"])

@@ -7,21 +7,21 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.studies.seeds import is_for_choosing, split_number, split_seeds
 
 
-def test_a_name_alone_is_a_count() -> None:
-    assert split_seeds("test3") == ("test0", "test1", "test2")
-    assert split_seeds(" val2 ") == ("val0", "val1")
-    assert split_seeds("test20") == tuple(f"test{number}" for number in range(20))
-
-
-@pytest.mark.parametrize("written", ["test3,test1,42", "test3 test1 42", "test3, test1,\n42,"])
-def test_in_a_list_a_name_is_a_seed(written: str) -> None:
-    assert split_seeds(written) == ("test3", "test1", "42")
-
-
-def test_a_list_of_yaml_may_mix_names_and_numbers() -> None:
-    assert split_seeds(["test3", 42]) == ("test3", "42")
-    assert split_seeds(7) == ("7",)
-    assert split_seeds("test3,") == ("test3",)
+@pytest.mark.parametrize(
+    ("value", "seeds"),
+    [
+        ("test3", ("test0", "test1", "test2")),
+        (" val2 ", ("val0", "val1")),
+        ("test20", tuple(f"test{number}" for number in range(20))),
+        *((text, ("test3", "test1", "42")) for text in ("test3,test1,42", "test3 test1 42")),
+        ("test3, test1,\n42,", ("test3", "test1", "42")),
+        (["test3", 42], ("test3", "42")),
+        (7, ("7",)),
+        ("test3,", ("test3",)),
+    ],
+)
+def test_a_name_alone_is_a_count_and_in_a_list_a_seed(value: Any, seeds: tuple[str, ...]) -> None:
+    assert split_seeds(value) == seeds
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,8 @@ def test_a_list_of_yaml_may_mix_names_and_numbers() -> None:
         ({"test0": 1}, "got {"),
         ("3,test1,3", "got '3' twice"),
         (["test1", TEST_SEEDS[1]], "must name each split once, got 'test1' twice"),
+        ("test0,val0", "must be validation seeds or others, not both"),
+        (["val3", 7], "must be validation seeds or others, not both"),
     ],
 )
 def test_what_is_no_list_of_seeds_is_refused(value: Any, words: str) -> None:
@@ -47,16 +49,8 @@ def test_what_is_no_list_of_seeds_is_refused(value: Any, words: str) -> None:
 
 
 def test_only_validation_seeds_are_for_choosing() -> None:
-    assert is_for_choosing("val0")
-    assert is_for_choosing(str(VALIDATION_SEEDS[19]))
-    assert not is_for_choosing("test0")
-    assert not is_for_choosing("0")
-
-
-@pytest.mark.parametrize("seeds", ["test0,val0", ["val3", 7]])
-def test_seeds_to_choose_on_and_others_do_not_mix(seeds: str | list[str | int]) -> None:
-    with pytest.raises(InputError, match="must be validation seeds or others, not both"):
-        split_seeds(seeds)
+    assert all(map(is_for_choosing, ("val0", str(VALIDATION_SEEDS[19]))))
+    assert not any(map(is_for_choosing, ("test0", "0")))
 
 
 def test_a_published_seed_has_its_own_number_wherever_it_stands() -> None:

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
-from filelock import FileLock
 
-from pamt_lightning.cli.configure import Configurator, FitOptions
-from pamt_lightning.cli.study import typed_names
+from pamt_lightning.cli.configure import FitOptions
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Finished, perform
 from pamt_lightning.studies.outcome import Value
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import Runner
@@ -22,6 +18,7 @@ from pamt_lightning.studies.space import Space
 from pamt_lightning.studies.study import Study
 from pamt_lightning.studies.tune import (
     HELD_OUT,
+    STORAGE,
     Trial,
     TrialFailedError,
     Tuner,
@@ -36,7 +33,6 @@ from pamt_lightning.training.config import RunConfig
 from tests.studies.small_runs import FakeExecutor, made_up_config
 
 Score = Callable[[dict[str, Any], str], float]
-STORAGE = "s.sqlite3"
 
 
 class ScoringExecutor(FakeExecutor):
@@ -55,11 +51,6 @@ class ScoringExecutor(FakeExecutor):
             raise InputError("it diverged.")
         return {"metrics": {"test_acc": score, "val_acc": 0.0}, "tested_on": HELD_OUT}
 
-    def wait(self, timeout: float) -> list[Finished]:
-        """Compute a job; an interruption is one of the search."""
-        job = self.jobs.pop(0)
-        return [Finished(job.job_id, perform(self.work, job.payload))]
-
 
 def typed(options: Options, dataset: str | None) -> RunConfig:
     """A command line that sets ``model.epochs``."""
@@ -74,7 +65,7 @@ def tuner(
     retry: bool = False,
 ) -> tuple[Tuner, ScoringExecutor]:
     executor = ScoringExecutor(score)
-    study = Study("t", "t", space.datasets, ("tuned",), splits, reference="tuned")
+    study = Study("t", "t", space.datasets, ("tuned",), splits)
     runner = Runner(Results(folder), executor, quiet=True)
     return Tuner(space, typed, study, runner, retry=retry), executor
 
@@ -93,14 +84,13 @@ def learning_rate(options: dict[str, Any], split: str) -> float:
 
 def test_the_search_finds_a_good_choice_and_lists_it_first(tmp_path: Path) -> None:
     search, executor = tuner(tmp_path, LINE, near_a_third)
-    trials = search.search(tmp_path / STORAGE, 25)
+    trials = search.search(25)
     assert sorted(trial.number for trial in trials) == list(range(25))
-    best = trials[0]
-    assert best.state == "complete"
-    value = best.choice["model.lr"]
+    assert trials[0].state == "complete"
+    value = trials[0].choice["model.lr"]
     assert isinstance(value, float)
     assert abs(value - 0.3) < 0.1
-    assert best.score == pytest.approx(0.901 - abs(value - 0.3))
+    assert trials[0].score == pytest.approx(0.901 - abs(value - 0.3))
     complete = [trial.score for trial in trials if trial.state == "complete"]
     assert complete == sorted(complete, key=lambda score: -(score or 0.0))
     # What was tried is what is listed, after the options of the command line.
@@ -109,17 +99,10 @@ def test_the_search_finds_a_good_choice_and_lists_it_first(tmp_path: Path) -> No
     assert search.scored_on() == HELD_OUT
 
 
-def test_the_choices_to_start_with_come_first(tmp_path: Path) -> None:
-    space = Space(LINE.options, start=({"model.lr": 0.125}, {"model.lr": 0.75}))
-    search, executor = tuner(tmp_path, space, near_a_third)
-    search.search(tmp_path / STORAGE, 3)
-    assert list(dict.fromkeys(run["lr"] for run in executor.done))[:2] == [0.125, 0.75]
-
-
 def test_a_choice_that_is_worse_on_every_split_is_stopped_early(tmp_path: Path) -> None:
     splits = tuple(f"val{number}" for number in range(12))
     search, executor = tuner(tmp_path, MASK, lambda o, s: 0.8 if o["mask"] else 0.5, splits)
-    trials = search.search(tmp_path / STORAGE, 2)
+    trials = search.search(2)
     assert [(trial.state, trial.choice["model.mask"]) for trial in trials] == [
         ("complete", True),
         ("pruned", False),
@@ -137,7 +120,7 @@ def test_one_choice_is_scored_on_all_data_sets_under_all_conditions(tmp_path: Pa
         return float(of_data + options.get("noise", 0.0) + 0.02 * int(split[3:]))
 
     search, executor = tuner(tmp_path, space, score, ("val0", "val1"))
-    (trial,) = search.search(tmp_path / STORAGE, 1)
+    (trial,) = search.search(1)
     assert trial.score == pytest.approx((0.2 + 0.3 + 0.4 + 0.5) / 4 + 0.01)
     assert trial.by_split["val1"] == pytest.approx(0.37)
     assert len(executor.done) == 8
@@ -153,38 +136,18 @@ def test_a_failed_trial_does_not_end_the_search_and_is_repeated_only_if_asked(
     tmp_path: Path,
 ) -> None:
     search, _ = tuner(tmp_path, MASK, lambda o, s: -1.0 if o["mask"] else 0.8)
-    trials = search.search(tmp_path / STORAGE, 2)
+    trials = search.search(2)
     assert [(trial.state, trial.score, trial.why) for trial in trials] == [
         ("complete", pytest.approx(0.8), ""),
         ("failed", None, "it diverged."),
     ]
     search, executor = tuner(tmp_path, MASK, lambda o, s: 0.5)
-    assert [trial.state for trial in search.search(tmp_path / STORAGE, 2)] == ["complete", "failed"]
+    assert [trial.state for trial in search.search(2)] == ["complete", "failed"]
     assert executor.done == []
     search, executor = tuner(tmp_path, MASK, lambda o, s: 0.5, retry=True)
-    assert [trial.state for trial in search.search(tmp_path / STORAGE, 2)] == ["complete"] * 2
+    assert [trial.state for trial in search.search(2)] == ["complete"] * 2
     assert [run["mask"] for run in executor.done] == [True] * 3
-    assert len(search.search(tmp_path / STORAGE, 2)) == 2
-
-
-def test_kinds_of_options_keep_their_types(tmp_path: Path) -> None:
-    space = Space(
-        {
-            "model.lr": {"low": 0.001, "high": 0.1, "log": True},
-            "model.num_steps": {"low": 6, "high": 20, "step": 2},
-            "model.representation": ["softmax", "cosine"],
-            "model.mask": [True, False],
-        }
-    )
-    search, _ = tuner(tmp_path, space, lambda o, s: 0.5, ("val0",))
-    for trial in search.search(tmp_path / STORAGE, 12):
-        choice = trial.choice
-        assert isinstance(choice["model.lr"], float)
-        assert 0.001 <= choice["model.lr"] <= 0.1
-        assert len(re.sub(r"^0\.0*|e.*", "", str(choice["model.lr"]))) <= 5  # four digits
-        assert choice["model.num_steps"] in range(6, 21, 2)
-        assert choice["model.representation"] in ("softmax", "cosine")
-        assert choice["model.mask"] in (True, False)
+    assert len(search.search(2)) == 2
 
 
 # Resuming ----------------------------------------------------------------------------------------
@@ -195,16 +158,16 @@ THREE = Space(
 )
 
 
-def interrupted(folder: Path, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+def interrupted(folder: Path, at: int) -> None:
     """A search over `THREE` that ends within a trial: in its second split."""
 
     def score(options: dict[str, Any], split: str) -> float:
         if options["lr"] == THREE.start[at]["model.lr"] and split == "val1":
-            raise error
+            raise KeyboardInterrupt
         return float(options["lr"])
 
-    with pytest.raises(error):
-        tuner(folder, THREE, score)[0].search(folder / STORAGE, 3)
+    with pytest.raises(KeyboardInterrupt):
+        tuner(folder, THREE, score)[0].search(3)
 
 
 def stored(folder: Path) -> list[tuple[str, Any]]:
@@ -213,48 +176,42 @@ def stored(folder: Path) -> list[tuple[str, Any]]:
 
 
 def test_a_search_is_resumed(tmp_path: Path) -> None:
-    tuner(tmp_path, LINE, near_a_third)[0].search(tmp_path / STORAGE, 3)
+    tuner(tmp_path, LINE, near_a_third)[0].search(3)
     search, executor = tuner(tmp_path, LINE, near_a_third)
-    assert len(search.search(tmp_path / STORAGE, 5)) == 5
+    assert len(search.search(5)) == 5
     assert len({run["lr"] for run in executor.done}) == 2  # and not the same choices again
     search, executor = tuner(tmp_path, LINE, near_a_third)
-    assert len(search.search(tmp_path / STORAGE, 5)) == 5
+    assert len(search.search(5)) == 5
     assert executor.done == []
 
 
 def test_a_search_with_another_question_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuner(tmp_path, LINE, near_a_third)[0].search(tmp_path / STORAGE, 1)
+    tuner(tmp_path, LINE, near_a_third)[0].search(1)
     wider, _ = tuner(tmp_path, Space({"model.lr": {"low": 0.0, "high": 2.0}}), near_a_third)
     with pytest.raises(InputError, match=r"space\.model\.lr\.high: 1\.0, now 2\.0"):
-        wider.search(tmp_path / STORAGE, 2)
+        wider.search(2)
     splits, _ = tuner(tmp_path, LINE, near_a_third, ("val4",))
     with pytest.raises(InputError, match=r"splits: \['val0', .*'val4'"):
-        splits.search(tmp_path / STORAGE, 2)
+        splits.search(2)
     options, _ = tuner(tmp_path, LINE, near_a_third)
     options.typed = lambda more, dataset: typed({"model.epochs": 8, **more}, dataset)
     with pytest.raises(InputError, match=r"model\.epochs: 9, now 8"):
-        options.search(tmp_path / STORAGE, 2)
+        options.search(2)
 
 
-# Optuna marks a trial as failed on Ctrl-C; it knows nothing of a kill, here SystemExit.
-@pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt, "FAIL"), (SystemExit, "RUNNING")])
-def test_an_interrupted_trial_is_repeated_and_does_not_count(
-    error: type[BaseException], state: str, tmp_path: Path
-) -> None:
-    interrupted(tmp_path, 0, error)
-    assert stored(tmp_path)[0] == (state, 0.2)
+def test_an_interrupted_trial_is_repeated_and_does_not_count(tmp_path: Path) -> None:
+    interrupted(tmp_path, 0)
+    assert stored(tmp_path)[0] == ("RUNNING", 0.2)
     search, executor = tuner(tmp_path, THREE, learning_rate)
-    trials = search.search(tmp_path / STORAGE, 3)
-    found: list[Any] = [(trial.state, trial.choice["model.lr"], trial.score) for trial in trials]
-    assert found == [
-        ("complete", 0.3, pytest.approx(0.3)),
-        ("complete", 0.2, pytest.approx(0.2)),
-        ("complete", 0.1, pytest.approx(0.1)),
+    trials = search.search(3)
+    assert [(trial.state, trial.choice["model.lr"]) for trial in trials] == [
+        *(("complete", 0.3), ("complete", 0.2), ("complete", 0.1))
     ]
+    assert [trial.score for trial in trials] == pytest.approx([0.3, 0.2, 0.1])
     assert len(executor.done) == 3 * 3 - 1  # the split that was finished is not repeated
-    assert search.search(tmp_path / STORAGE, 3) == trials
+    assert search.search(3) == trials
     assert len(executor.done) == 3 * 3 - 1
     assert len(stored(tmp_path)) == 4
 
@@ -272,8 +229,8 @@ def test_the_first_choice_is_scored_on_all_splits_even_after_better_ones(tmp_pat
 
     search, _ = tuner(tmp_path, space, score, splits)
     with pytest.raises(KeyboardInterrupt):
-        search.search(tmp_path / STORAGE, 3)
-    trials = search.search(tmp_path / STORAGE, 3)
+        search.search(3)
+    trials = search.search(3)
     assert [(t.choice["model.a"], t.state, t.number) for t in trials] == [
         (3, "complete", 1),
         (1, "complete", 3),  # repeated, after the one that is better on every split
@@ -284,7 +241,7 @@ def test_the_first_choice_is_scored_on_all_splits_even_after_better_ones(tmp_pat
 def test_a_trial_that_is_interrupted_twice_is_still_finished(tmp_path: Path) -> None:
     interrupted(tmp_path, 2)
     interrupted(tmp_path, 2)
-    trials = tuner(tmp_path, THREE, learning_rate)[0].search(tmp_path / STORAGE, 3)
+    trials = tuner(tmp_path, THREE, learning_rate)[0].search(3)
     assert sorted(trial.score or 0.0 for trial in trials) == pytest.approx([0.1, 0.2, 0.3])
     assert [state for state, _ in stored(tmp_path)].count("FAIL") == 2
 
@@ -293,43 +250,52 @@ def test_a_queued_choice_that_a_kill_took_out_of_the_queue_is_not_lost(tmp_path:
     interrupted(tmp_path, 0)
     search = optuna.load_study(study_name="pamt", storage=f"sqlite:///{tmp_path / STORAGE}")
     search.ask()
-    trials = tuner(tmp_path, THREE, learning_rate)[0].search(tmp_path / STORAGE, 3)
+    trials = tuner(tmp_path, THREE, learning_rate)[0].search(3)
     assert sorted(trial.score or 0.0 for trial in trials) == pytest.approx([0.1, 0.2, 0.3])
 
 
 def test_a_trial_that_was_killed_before_it_chose_does_not_count(tmp_path: Path) -> None:
     search, _ = tuner(tmp_path, LINE, near_a_third)
-    search.search(tmp_path / STORAGE, 1)
+    search.search(1)
     optuna.load_study(study_name="pamt", storage=f"sqlite:///{tmp_path / STORAGE}").ask()
-    trials = search.search(tmp_path / STORAGE, 2)
+    trials = search.search(2)
     assert sorted(trial.number for trial in trials) == [0, 2]
     assert all(trial.choice for trial in trials)
 
 
 def test_a_search_of_another_process_is_left_alone(tmp_path: Path) -> None:
-    interrupted(tmp_path, 0, SystemExit)
+    interrupted(tmp_path, 0)
     search, executor = tuner(tmp_path, THREE, lambda o, s: 0.5)
-    with FileLock(tmp_path / f"{STORAGE}.lock"):
-        with pytest.raises(InputError, match=f"another `pamt tune` .*{tmp_path}"):
-            search.search(tmp_path / STORAGE, 3)
-        assert stored(tmp_path)[0][0] == "RUNNING"
-        assert executor.done == []
-    assert len(search.search(tmp_path / STORAGE, 3)) == 3
+    other = Results(tmp_path)
+    assert other.claim("search")
+    with pytest.raises(InputError, match=f"another `pamt tune` .*{tmp_path}"):
+        search.search(3)
+    assert stored(tmp_path)[0][0] == "RUNNING"
+    assert executor.done == []
+    other.release("search")
+    assert len(search.search(3)) == 3
 
 
 # What is chosen on -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seeds", [["test0"], ["val0", "test3"], ["2144199730"], ["val0", "5"]])
-def test_test_seeds_are_refused(seeds: list[str]) -> None:
-    with pytest.raises(InputError, match="must be published validation seeds"):
-        check_seeds(seeds, published=True)
-
-
-def test_own_data_may_have_any_seeds_but_those_for_testing() -> None:
-    check_seeds(["0", "1", "val3"], published=False)
-    with pytest.raises(InputError, match="got 'test1'"):
-        check_seeds(["0", "test1"], published=False)
+@pytest.mark.parametrize(
+    ("seeds", "published", "wrong"),
+    [
+        *((["test0"], True, "test0"), (["val0", "test3"], True, "test3")),
+        *((["2144199730"], True, "2144199730"), (["val0", "5"], True, "5")),
+        *((["0", "test1"], False, "test1"), (["0", "1", "val3"], False, None)),
+        (["val0", "val3"], True, None),
+    ],
+)
+def test_test_seeds_are_refused_and_other_seeds_only_for_own_data(
+    seeds: list[str], published: bool, wrong: str | None
+) -> None:
+    if wrong is None:
+        check_seeds(seeds, published)
+    else:
+        with pytest.raises(InputError, match=f"published validation seeds .* got '{wrong}'"):
+            check_seeds(seeds, published)
 
 
 def test_the_accuracy_on_test_nodes_is_never_the_score() -> None:
@@ -388,13 +354,9 @@ def test_the_first_choice_is_that_of_the_space_else_the_first_trial(tmp_path: Pa
     assert started.first_choice(trials).number == 3
 
 
-def parse(*args: str) -> FitOptions:
-    return FitOptions.parse("tune", args)
-
-
-@pytest.fixture(scope="module")
-def configure() -> Configurator:
-    return Configurator()
+def best(space: Space, choice: dict[str, Value], *args: str) -> tuple[FitOptions, dict[str, Any]]:
+    typed = FitOptions.parse("tune", args)
+    return typed, best_config(space, typed.configure, choice, typed.options)
 
 
 @pytest.mark.parametrize(
@@ -409,42 +371,31 @@ def configure() -> Configurator:
     ],
 )
 def test_the_best_choice_after_a_data_sets_file_is_the_model_that_was_scored(
-    datasets: tuple[str, ...], args: list[str], configure: Configurator, tmp_path: Path
+    datasets: tuple[str, ...], args: list[str], tmp_path: Path
 ) -> None:
     choice: dict[str, Value] = {"model.lr": 0.0123, "stopping.patience": 7}
-    space = Space({"model.lr": [0.0123], "stopping.patience": [7]}, datasets)
-    options = parse(*args)
-    file = tmp_path / "best.yaml"
-    content = best_config(space, options.configure, choice, typed_names(args), configure)
-    write_choice(file, content, ["Chosen by: us"])
-    assert file.read_text().startswith("# Chosen by: us\n")
-    for place in space.places():
-        expected = place.configure(options.configure, choice)
-        name = place.dataset or ("cora_ml" if "Cora-ML" in args else "pubmed")
-        found = configure([f"configs/{name}.yaml", str(file)])
-        assert found.model == expected.model
-        assert found.method == expected.method
+    typed, content = best(Space({}, datasets), choice, *args)
+    write_choice(tmp_path / "best.yaml", content, ["Chosen by: us"])
+    assert (tmp_path / "best.yaml").read_text().startswith("# Chosen by: us\n")
+    for dataset in datasets or (None,):
+        expected = typed.configure(choice, dataset)
+        name = dataset or ("cora_ml" if "Cora-ML" in args else "pubmed")
+        found = typed.configurator([f"configs/{name}.yaml", str(tmp_path / "best.yaml")])
+        assert (found.model, found.method) == (expected.model, expected.method)
         assert found.stopping["patience"] == 7
 
 
-def test_the_best_choice_holds_typed_values_even_where_they_change_nothing(
-    configure: Configurator,
-) -> None:
-    space = Space({"model.lr": [0.05]}, ("cora_ml",))
-    args = ["--model.hidden_dim", "128"]  # as in the file of Cora_ML, not in others
-    content = best_config(
-        space, parse(*args).configure, {"model.lr": 0.05}, typed_names(args), configure
-    )
-    assert content == {
-        "model": {"class_path": "PAMT", "init_args": {"hidden_dim": 128, "lr": 0.05}}
-    }
+def test_the_best_choice_holds_typed_values_even_where_they_change_nothing() -> None:
+    # As in the file of Cora_ML, not in others.
+    typed = ("--model.hidden_dim", "128")
+    _, content = best(Space({}, ("cora_ml",)), {"model.lr": 0.05}, *typed)
+    init_args = {"hidden_dim": 128, "lr": 0.05}
+    assert content == {"model": {"class_path": "PAMT", "init_args": init_args}}
 
 
-def test_values_of_one_data_set_stand_below_its_name(configure: Configurator) -> None:
-    space = Space({"model.dropout": [0.5]}, ("cora_ml", "pubmed"))
-    content = best_config(
-        space, parse("--model", "GAT").configure, {"model.dropout": 0.5}, [], configure
-    )
+def test_values_of_one_data_set_stand_below_its_name() -> None:
+    space = Space({}, ("cora_ml", "pubmed"))
+    _, content = best(space, {"model.dropout": 0.5}, "--model", "GAT")
     own = {"num_output_heads": 8, "lr": 0.01, "weight_decay": 0.001}
     assert content["by_dataset"] == {"pubmed": {"model": {"init_args": own}}}
 
