@@ -257,7 +257,7 @@ class NodeClassificationModule(pl.LightningModule):
         """Add what a resumed run or a new process needs and Lightning does not save."""
         checkpoint["format"] = CHECKPOINT_FORMAT
         checkpoint["init_seed"] = os.environ.get("PL_GLOBAL_SEED")  # of seed_everything
-        checkpoint["model_class"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        checkpoint["model_class"] = class_path_of(self)
         for section in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
             checkpoint[section] = {k: _plain(v) for k, v in checkpoint[section].items()}
         if "loops" not in checkpoint:
@@ -283,6 +283,11 @@ class NodeClassificationModule(pl.LightningModule):
             raise CheckpointError(
                 f"The checkpoint's weights do not fit this {type(self).__name__}: {error}"
             ) from error
+
+
+def class_path_of(model: pl.LightningModule) -> str:
+    """Import path of the class of a model, as checkpoints record it."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
 def _plain(value: Any) -> Any:

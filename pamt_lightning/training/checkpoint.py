@@ -11,7 +11,11 @@ import torch
 
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError
-from pamt_lightning.methods.base import CHECKPOINT_FORMAT, NodeClassificationModule
+from pamt_lightning.methods.base import (
+    CHECKPOINT_FORMAT,
+    NodeClassificationModule,
+    class_path_of,
+)
 from pamt_lightning.methods.registry import METHODS, Method
 from pamt_lightning.training.config import CONFIG, NO_EFFECT, SIZES, RunConfig
 from pamt_lightning.training.layers import Layer, find_model
@@ -106,10 +110,10 @@ def check_resumable(
             f"{file} has finished {done} epochs; `trainer.max_epochs` must not be lower, "
             f"got {max_epochs}."
         )
-    then, now = model_of(checkpoint), type(model)
+    then, now = model_of(checkpoint), find_model(class_path_of(model))
     pairs: dict[str, tuple[Any, Any]] = {
         "model": (then.name, config.method),
-        "the class": (then.class_path, f"{now.__module__}.{now.__qualname__}"),
+        "the class": (then.class_path, now.class_path),
         "seed_everything": (str(checkpoint.get("init_seed")), str(config.seed)),
     }
     for section, old, new in (
