@@ -7,9 +7,9 @@ a bug and keeps its traceback. Each is a ``ValueError``, so library users need n
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 
@@ -48,14 +48,15 @@ def error_context(source: str) -> Iterator[None]:
         raise InputError(f"{source}: {error}" if source else str(error)) from None
 
 
-def require_in(interval: str, **values: float) -> None:
-    """Raise an `InputError` unless all values lie in an interval such as ``[0, 1)``."""
+def require_in(interval: str, *, whole: bool = False, note: str = "", **values: Any) -> None:
+    """Raise an `InputError` unless all values are numbers in an interval like ``[0, 1)``."""
     low, high = map(float, interval[1:-1].split(","))
     for name, value in values.items():
-        above = low <= value if interval[0] == "[" else low < value
-        below = value <= high if interval[-1] == "]" else value < high
-        if not (above and below):
-            raise InputError(f"`{name}` must lie in {interval}, got {value}.")
+        is_number = isinstance(value, int if whole else Real) and not isinstance(value, bool)
+        above = is_number and (low <= value if interval[0] == "[" else low < value)
+        if not (above and (value <= high if interval[-1] == "]" else value < high)):
+            kind = "whole number" if whole else "number"
+            raise InputError(f"`{name}` must be a {kind} in {interval}{note}, got {value!r}.")
 
 
 def require_one_of(choices: Iterable[str], **values: str) -> None:
@@ -74,23 +75,3 @@ def require_shape(name: str, shape: Sequence[int], dims: str, **sizes: int) -> N
         known = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
         expected = f"[{', '.join(wanted)}]" + (f" with {known}" if known else "")
         raise ValueError(f"`{name}` must be {expected}, got {tuple(shape)}.")
-
-
-def check_number(
-    name: str,
-    value: Any,
-    low: float,
-    high: float = math.inf,
-    *,
-    whole: bool = False,
-    above: bool = False,
-    note: str = "",
-) -> None:
-    """Raise an `InputError` unless ``low <= value <= high``; ``above``: unless ``low < value``."""
-    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if is_number and low <= value <= high and not (above and value == low):
-        return
-    limits = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
-    limits = f"above {low} and at most {high}" if above else limits
-    kind = "whole number" if whole else "number"
-    raise InputError(f"`{name}` must be a {kind} {limits}{note}, got {value!r}.")

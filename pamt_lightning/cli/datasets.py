@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.data.published.download import (
-    Place,
     cache_folder,
-    local_places,
+    find_files,
+    local_folders,
     locate,
     read_verified,
 )
@@ -148,7 +148,7 @@ def _presence(spec: DatasetSpec, roots: Sequence[str]) -> str:
     if spec.generated:
         return "generated"
     damaged = ""
-    for _, variant, paths in _complete_copies(spec, roots):
+    for variant, paths in _complete_copies(spec, roots):
         files = [(paths[file.filename], file.size) for file in variant.files]
         wrong = [path for path, size in files if path.stat().st_size != size]
         if not wrong:
@@ -159,13 +159,13 @@ def _presence(spec: DatasetSpec, roots: Sequence[str]) -> str:
 
 def _complete_copies(
     spec: DatasetSpec, roots: Sequence[str]
-) -> Iterator[tuple[Place, Variant, dict[str, Path]]]:
+) -> Iterator[tuple[Variant, dict[str, Path]]]:
     """All copies on this machine with every file of a variant, in the order they are searched."""
-    for place in local_places(spec, roots):
+    for folder in local_folders(spec, roots):
         for variant in spec.variants:
-            paths = place.find(variant)
+            paths = find_files(folder, variant)
             if len(paths) == len(variant.files):
-                yield place, variant, paths
+                yield variant, paths
 
 
 def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
@@ -211,18 +211,17 @@ def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
     return 0 if all_good else 1
 
 
-def _verdict(
-    spec: DatasetSpec, place: Place, variant: Variant, paths: dict[str, Path]
-) -> tuple[bool, str]:
+def _verdict(spec: DatasetSpec, variant: Variant, paths: dict[str, Path]) -> tuple[bool, str]:
     """Whether a copy is good, and the line to print about it."""
     from pamt_lightning.data.published.readers import read_dataset
 
     try:
-        raw = read_dataset(spec, read_verified(place, variant, paths))
+        raw = read_dataset(spec, read_verified(variant, paths, "disk"))
     except (DatasetIntegrityError, OSError) as error:
         return False, f"WRONG    {error}"
     what = f"{len(paths)} file{'s' * (len(paths) > 1)}"
-    return True, f"good     {what}, {raw.num_nodes:,} nodes, {raw.num_edges:,} edges, {place.label}"
+    folder = next(iter(paths.values())).parent
+    return True, f"good     {what}, {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}"
 
 
 def _convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytorch_lightning as pl
@@ -33,7 +33,13 @@ from pamt_lightning.data.splits import (
 )
 from pamt_lightning.data.store.format import is_store
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
-from pamt_lightning.errors import CheckpointError, InputError, check_number, error_context
+from pamt_lightning.errors import (
+    CheckpointError,
+    InputError,
+    error_context,
+    require_in,
+    require_one_of,
+)
 from pamt_lightning.graph import Graph
 
 SplitName = Literal["ppnp", "random", "given"]
@@ -113,13 +119,13 @@ class GraphDataModule(pl.LightningDataModule):
         )
         self.spec: DatasetSpec | None = None if path else get_spec(dataset or DEFAULT_DATASET)
         self._published = self.spec if self.spec and not self.spec.generated else None
-        if split not in (None, "ppnp", "random", "given"):
-            raise InputError(f"`split` must be one of ppnp, random, given, got {split!r}.")
-        check_number("noise_seed", noise_seed, 0, whole=True)
+        if split is not None:
+            require_one_of(get_args(SplitName), split=split)
+        require_in("[0, inf)", whole=True, noise_seed=noise_seed)
         if structure_noise is not None:
-            check_number("structure_noise", structure_noise, 0, 1)
+            require_in("[0, 1]", structure_noise=structure_noise)
         if batch_size is not None:
-            check_number("batch_size", batch_size, 1, whole=True)
+            require_in("[1, inf)", whole=True, batch_size=batch_size)
         if split_path is not None and split not in (None, "given"):
             raise InputError(f"`split_path` goes with `split`='given', got {split!r}.")
         default: SplitName = "given" if split_path else "ppnp" if self._published else "random"

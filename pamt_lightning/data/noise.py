@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
-from pamt_lightning.errors import InputError, check_number
+from pamt_lightning.errors import InputError, require_in
 
 # An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
 # taken, up to _MAX_TAKES times. Sparse graphs need a handful of draws and never put an edge back.
@@ -43,8 +43,8 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
         The graph with as many edges as before and all else untouched, and the rate achieved, which
         differs from ``rate`` by less than one edge.
     """
-    check_number("rate", rate, 0, 1)
-    check_number("seed", seed, 0, whole=True)
+    require_in("[0, 1]", rate=rate)
+    require_in("[0, inf)", whole=True, seed=seed)
     if num_unlabelled := np.count_nonzero(raw.labels < 0):
         raise InputError(
             "Structure noise needs a label for every node, since it moves edges by the true "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pamt_lightning.data.raw import IntArray
-from pamt_lightning.errors import InputError, check_number
+from pamt_lightning.errors import InputError, require_in
 
 # Seed with which the published protocol draws the nodes that may be seen before testing.
 _KNOWN_SEED = 4143496719
@@ -58,7 +58,7 @@ def resolve_split_seed(seed: int | str) -> int:
                 f"test{len(TEST_SEEDS) - 1}, val0 to val{len(VALIDATION_SEEDS) - 1}, got {seed!r}."
             )
         seed = int(seed)
-    check_number("split_seed", seed, 0, _MAX_SEED, whole=True)
+    require_in(f"[0, {_MAX_SEED}]", whole=True, split_seed=seed)
     return seed
 
 
@@ -78,8 +78,8 @@ def ppnp_split(
     the test nodes: choices must not be made on the nodes that results are reported on.
     """
     num_nodes = len(labels)
-    check_number("num_known", num_known, 1, num_nodes, whole=True, note=" (the number of nodes)")
-    check_number("train", train, 1, num_known, whole=True, note=" (`num_known`)")
+    require_in(f"[1, {num_nodes}]", whole=True, num_known=num_known)
+    require_in(f"[1, {num_known}]", whole=True, note=" (`num_known`)", train=train)
     if labels.min() < 0:
         raise InputError(
             f"The split `ppnp` needs a label for every node, but {np.count_nonzero(labels < 0)} of "
@@ -102,7 +102,7 @@ def ppnp_split(
     trained = np.concatenate(train_by_class)
     candidates = _exclude(known, trained)
     left = " (the known nodes not used for training)"
-    check_number("val", val, 1, len(candidates), whole=True, note=left)
+    require_in(f"[1, {len(candidates)}]", whole=True, note=left, val=val)
     validated = random.choice(candidates, val, replace=False)
     if split_seed in VALIDATION_SEEDS:
         return Split(trained, validated, _exclude(candidates, validated))

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
-from pamt_lightning.errors import InputError, check_number
+from pamt_lightning.errors import InputError, require_in
 
 # Repeated edges are drawn again, which would take forever in a graph fuller than this.
 _MAX_FILL = 0.5
@@ -178,12 +178,12 @@ def _draw_distinct(
 
 def _check(options: SyntheticOptions) -> None:
     num_nodes, num_classes = options.num_nodes, options.num_classes
-    check_number("num_classes", num_classes, 2, whole=True)
-    check_number("num_nodes", num_nodes, 2 * num_classes, whole=True)
-    check_number("num_features", options.num_features, num_classes, whole=True)
-    check_number("seed", options.seed, 0, whole=True)
-    check_number("average_degree", options.average_degree, 0, num_nodes - 1, above=True)
-    check_number("words_per_node", options.words_per_node, 0, options.num_features, above=True)
-    check_number("degree_exponent", options.degree_exponent, 2, above=True)
-    check_number("homophily", options.homophily, 0, 1)
-    check_number("feature_signal", options.feature_signal, 0, 1)
+    num_features = options.num_features
+    require_in("[2, inf)", whole=True, num_classes=num_classes)
+    require_in(f"[{2 * num_classes}, inf)", whole=True, num_nodes=num_nodes)
+    require_in(f"[{num_classes}, inf)", whole=True, num_features=num_features)
+    require_in("[0, inf)", whole=True, seed=options.seed)
+    require_in(f"(0, {num_nodes - 1}]", average_degree=options.average_degree)
+    require_in(f"(0, {num_features}]", words_per_node=options.words_per_node)
+    require_in("(2, inf]", degree_exponent=options.degree_exponent)
+    require_in("[0, 1]", homophily=options.homophily, feature_signal=options.feature_signal)

@@ -27,8 +27,8 @@ def path_graph() -> bytes:
 
 CONTENT = path_graph()
 VARIANTS = (variant({"toy.npz": CONTENT}, "http://127.0.0.1:9"),)
-TOY = DatasetSpec("toy", ("plaything",), "a path", 3, 2, 8, 3, 2, 2, VARIANTS)
-DRAWN = DatasetSpec("drawn", (), "drawn at random")
+TOY = DatasetSpec("toy", "a path", 3, 2, 8, 3, 2, 2, VARIANTS, aliases=("plaything",))
+DRAWN = DatasetSpec("drawn", "drawn at random")
 
 
 @pytest.fixture(autouse=True)
@@ -122,8 +122,8 @@ def test_verify_checks_every_copy(
     write(cached, {"toy.npz": CONTENT})
     assert run(["verify", "--root", str(mine)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"toy           good     1 file, 3 nodes, 2 edges, folder {mine}",
-        f"toy           good     1 file, 3 nodes, 2 edges, cache {cached}",
+        f"toy           good     1 file, 3 nodes, 2 edges in {mine}",
+        f"toy           good     1 file, 3 nodes, 2 edges in {cached}",
         "drawn         generated, no files",
     ]
     (cached / "toy.npz").write_bytes(CONTENT[:-1] + b"x")

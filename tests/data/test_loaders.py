@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.data.loaders import FullBatch, NodeBatches
-from pamt_lightning.graph import Graph
+from pamt_lightning.data.loaders import NodeBatches
 
 
 class Nodes:
@@ -63,13 +61,3 @@ def test_large_batches_are_read_in_stretches_and_still_mixed() -> None:
         assert 50 < stretches <= 64 + 1
         # If nodes came in order of ten classes, each class would be there.
         assert len(np.unique(nodes // 25_600)) == 10
-
-
-def test_loaders_yield_the_data_itself(small_graph: Graph) -> None:
-    batch = GraphBatch.from_graph(small_graph)
-    assert list(FullBatch(batch)) == [batch]
-    assert len(FullBatch(batch)) == 1
-    (first, *_) = NodeBatches(batch, 100, lambda: 0)
-    assert isinstance(first, GraphBatch)
-    assert first.nodes is not None
-    assert first.x.shape == (len(first.nodes), 60)

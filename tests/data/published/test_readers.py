@@ -21,7 +21,7 @@ from pamt_lightning.errors import DatasetIntegrityError, InputError
 from tests.data.published.toy import Bomb, located, variant
 
 # Nodes 0-1-2 are a path, stored one-way, twice, with a weight and a self-loop; 3-4 a smaller part.
-TOY = DatasetSpec("toy", (), "a toy", 3, 2, 4, 5, 2, num_known=2)
+TOY = DatasetSpec("toy", "a toy", 3, 2, 4, 5, 2, num_known=2)
 ADJACENCY = sp.csr_array(
     (np.array([1, 2, 1, 7, 1], dtype=np.float32), ([0, 1, 1, 2, 3], [1, 0, 2, 2, 4])), shape=(5, 5)
 )
@@ -84,7 +84,7 @@ def test_counts_that_are_not_those_of_the_registry_are_named() -> None:
         "feature non-zeros expected 9, got 5; classes expected 9, got 2"
     )
     with pytest.raises(DatasetIntegrityError, match=f"`toy` .*: {expected}"):
-        read(toy_npz(), DatasetSpec("toy", (), "a toy", 9, 9, 9, 9, 9))
+        read(toy_npz(), DatasetSpec("toy", "a toy", 9, 9, 9, 9, 9))
 
 
 def test_the_checked_bytes_are_parsed_even_if_the_file_changes(tmp_path: Path) -> None:

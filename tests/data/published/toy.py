@@ -21,7 +21,7 @@ def variant(
     reader: str = "ppnp_npz",
 ) -> Variant:
     files = (
-        RemoteFile(name, hashlib.sha256(data).hexdigest(), len(data), f"{url}/{name}")
+        RemoteFile(f"{url}/{name}", hashlib.sha256(data).hexdigest(), len(data))
         for name, data in content.items()
     )
     return Variant(reader, tuple(files), wheel_folder)
@@ -30,7 +30,7 @@ def variant(
 def toy(url: str = "http://127.0.0.1:9", wheel_folder: str | None = None) -> DatasetSpec:
     """A data set of two variants; by default nothing answers at its address."""
     variants = (variant(FIRST, url), variant(SECOND, url, wheel_folder))
-    return DatasetSpec("toy", (), "a toy", variants=variants)
+    return DatasetSpec("toy", "a toy", variants=variants)
 
 
 def write(folder: Path, content: dict[str, bytes]) -> None:
