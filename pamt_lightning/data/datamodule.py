@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.data.loaders import FullBatch, NodeBatches
+from pamt_lightning.data.loaders import GraphLoader
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.published.download import locate
@@ -247,22 +246,19 @@ class GraphDataModule(pl.LightningDataModule):
             self._graph = self._make_graph()
         if stage != "predict" and self.split is None:
             own = self.spec is None and self.split_name != "given"  # that names its own file
-            with error_context(self._label_file) if own else nullcontext():
+            with error_context(self._label_file if own else ""):
                 self.split = self._make_split(self._graph)
             self._graph = self._graph.with_split(*map(torch.from_numpy, self.split))
             self._batch = None
             self._fingerprint = self._graph.fingerprint()
 
-    def train_dataloader(self) -> FullBatch | NodeBatches:
+    def train_dataloader(self) -> GraphLoader:
         """The whole graph once per epoch, or all its nodes in batches."""
-        batch, size = self.full_batch(), self.effective_batch_size
-        if size is None:
-            return FullBatch(batch)
-        return NodeBatches(batch, size, self._epoch)
+        return GraphLoader(self.full_batch(), self.effective_batch_size, self._epoch)
 
-    def val_dataloader(self) -> FullBatch:
+    def val_dataloader(self) -> GraphLoader:
         """The whole graph: a prediction is propagated over all of it."""
-        return FullBatch(self.full_batch())
+        return GraphLoader(self.full_batch())
 
     test_dataloader = predict_dataloader = val_dataloader
 

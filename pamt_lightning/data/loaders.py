@@ -1,4 +1,4 @@
-"""Loaders: the whole graph as one batch, or its nodes in batches."""
+"""The loader: the whole graph as one batch, or its nodes in batches."""
 
 from __future__ import annotations
 
@@ -12,20 +12,7 @@ from pamt_lightning.data.batch import GraphBatch
 _BLOCKS_PER_BATCH = 64
 
 
-class FullBatch:
-    """A loader of one batch, the whole graph; it draws no random numbers."""
-
-    def __init__(self, batch: GraphBatch) -> None:
-        self.batch = batch
-
-    def __len__(self) -> int:
-        return 1
-
-    def __iter__(self) -> Iterator[GraphBatch]:
-        yield self.batch
-
-
-class NodeBatches:
+class GraphLoader:
     """A loader that goes through all nodes once per epoch, in batches of similar sizes.
 
     A batch consists of blocks of consecutive nodes, so that attributes on disk are read in
@@ -33,17 +20,25 @@ class NodeBatches:
 
     Args:
         batch: The whole graph.
-        batch_size: Largest number of nodes in a batch.
+        batch_size: Largest number of nodes in a batch; None for one batch, the whole graph.
         epoch: Returns the number of the epoch; with torch's seed it determines the batches.
     """
 
-    def __init__(self, batch: GraphBatch, batch_size: int, epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        batch: GraphBatch,
+        batch_size: int | None = None,
+        epoch: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.batch, self.batch_size, self.epoch = batch, batch_size, epoch
 
     def __len__(self) -> int:
-        return -(-self.batch.num_nodes // self.batch_size)
+        return 1 if self.batch_size is None else -(-self.batch.num_nodes // self.batch_size)
 
     def __iter__(self) -> Iterator[GraphBatch]:
+        if self.batch_size is None:
+            yield self.batch
+            return
         num_nodes = self.batch.num_nodes
         block = max(1, self.batch_size // _BLOCKS_PER_BATCH)
         random = np.random.default_rng([torch.initial_seed(), self.epoch()])

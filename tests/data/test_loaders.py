@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pamt_lightning.data.loaders import NodeBatches
+from pamt_lightning.data.loaders import GraphLoader
 
 
 class Nodes:
@@ -26,7 +26,7 @@ class Nodes:
 def batches(num_nodes: int, size: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
     nodes: Any = Nodes(num_nodes)
     torch.manual_seed(seed)
-    loader: Any = NodeBatches(nodes, size, lambda: epoch)
+    loader: Any = GraphLoader(nodes, size, lambda: epoch)
     found = [batch.tolist() for batch in loader]
     assert len(loader) == len(found)
     return found

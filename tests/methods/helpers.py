@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pamt_lightning import Graph, GraphDataModule, PAMTModule
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.data.loaders import FullBatch
+from pamt_lightning.data.loaders import GraphLoader
 from pamt_lightning.data.synthetic import SyntheticOptions
 
 SMALL = SyntheticOptions(num_nodes=240, num_classes=3, num_features=60, words_per_node=8.0)
@@ -36,8 +36,8 @@ class OneGraph(pl.LightningDataModule):
     def full_batch(self) -> GraphBatch:
         return self.batch
 
-    def train_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
+    def train_dataloader(self) -> GraphLoader:
+        return GraphLoader(self.batch)
 
     val_dataloader = test_dataloader = train_dataloader
 

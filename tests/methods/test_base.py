@@ -10,7 +10,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 
 from pamt_lightning import GCNModule, PAMTModule
-from pamt_lightning.data.loaders import FullBatch
+from pamt_lightning.data.loaders import GraphLoader
 from pamt_lightning.errors import CheckpointError, InputError
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 
@@ -106,6 +106,6 @@ def test_half_precision_is_refused(tmp_path: Path) -> None:
 
 def test_training_without_a_data_module_is_refused(tmp_path: Path) -> None:
     data = small_data()
-    loader = FullBatch(data.full_batch())
+    loader = GraphLoader(data.full_batch())
     with pytest.raises(InputError, match="GraphDataModule"):
         quiet_trainer(tmp_path, 1).fit(small_model(data), loader, loader)

