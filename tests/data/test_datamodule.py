@@ -133,24 +133,18 @@ def test_scaling_of_features_can_be_left_out(kind: str | None) -> None:
     np.testing.assert_array_equal(data.graph.x.to_dense().numpy(), expected.toarray())
 
 
-def test_structure_noise_reaches_its_rate_and_leaves_features_and_split_alone() -> None:
-    clean, noisy = ready(), ready(structure_noise=0.5)
+def test_noise_reaches_its_rate_with_a_seed_of_its_own_and_leaves_all_else_alone() -> None:
+    clean, noisy, split, seed = (
+        ready(structure_noise=rate, noise_seed=a, split_seed=b)
+        for rate, a, b in ((None, 1, 1), (0.5, 1, 1), (0.5, 1, 2), (0.5, 2, 1))
+    )
     rate = structure_noise_rate(adjacency(noisy.graph), noisy.raw.labels)
     assert clean.achieved_noise is None
     assert noisy.achieved_noise == rate == pytest.approx(0.5, abs=1 / 750)
-    assert structure_noise_rate(adjacency(clean.graph), clean.raw.labels) < 0.3
-    assert noisy.graph.num_edges == clean.graph.num_edges
     assert torch.equal(noisy.graph.x.to_dense(), clean.graph.x.to_dense())
-    assert indices(noisy) == indices(clean)
-
-
-def test_noise_and_split_have_seeds_of_their_own() -> None:
-    start, split, noise = (
-        ready(structure_noise=0.5, noise_seed=a, split_seed=b) for a, b in ((1, 1), (1, 2), (2, 1))
-    )
-    assert abs(adjacency(split.graph) - adjacency(start.graph)).sum() == 0
-    assert abs(adjacency(noise.graph) - adjacency(start.graph)).sum() > 0
-    assert indices(noise) == indices(start) != indices(split)
+    assert abs(adjacency(split.graph) - adjacency(noisy.graph)).sum() == 0
+    assert abs(adjacency(seed.graph) - adjacency(noisy.graph)).sum() > 0
+    assert indices(seed) == indices(noisy) == indices(clean) != indices(split)
 
 
 # Graphs of one's own
@@ -358,17 +352,22 @@ def test_a_training_is_not_resumed_on_other_data(key: str, value: object) -> Non
 # Batches
 
 
-def loaders(data: GraphDataModule) -> list[Any]:
-    names = ("train", "val", "test", "predict")
-    return [getattr(data, f"{name}_dataloader")() for name in names]
-
-
-def test_all_loaders_yield_the_full_batch_without_any_random_number() -> None:
-    data = ready()
-    before = torch.get_rng_state()
-    for loader in loaders(data):
-        assert list(loader) == [data.full_batch()]
-    assert data.full_batch().graph is data.graph
+@pytest.mark.parametrize(("batch_size", "effective"), [(None, None), (10**6, None), (100, 100)])
+def test_loaders_yield_the_full_batch_or_train_on_all_nodes_in_batches(
+    batch_size: int | None, effective: int | None
+) -> None:
+    data = ready(batch_size=batch_size)
+    before, full = torch.get_rng_state(), data.full_batch()
+    assert data.effective_batch_size == full.batch_size == effective
+    assert full.graph is data.graph
+    for loader in (data.val_dataloader(), data.test_dataloader(), data.predict_dataloader()):
+        assert list(loader) == [full]
+    train = list(data.train_dataloader())
+    if effective is None:
+        assert train == [full]
+    else:
+        nodes = torch.cat([batch.nodes for batch in train if batch.nodes is not None])
+        assert torch.equal(nodes.sort().values, torch.arange(300))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -395,19 +394,6 @@ def test_the_full_batch_is_built_once_for_a_precision_and_a_process(
     assert double.dtype == double.train_x.values.dtype == torch.float64
     data.trainer = trainer_on("32-true", rank=1, world_size=3)
     assert data.full_batch().rows.local == slice(100, 200)
-
-
-@pytest.mark.parametrize(("batch_size", "effective"), [(None, None), (10**6, None), (100, 100)])
-def test_a_batch_of_all_nodes_is_no_batch(batch_size: int | None, effective: int | None) -> None:
-    data = ready(batch_size=batch_size)
-    assert data.effective_batch_size == data.full_batch().batch_size == effective
-    train, *others = loaders(data)
-    assert [len(loader) for loader in others] == [1, 1, 1]
-    nodes = [batch.nodes for batch in train]
-    if effective is None:
-        assert nodes == [None]
-    else:
-        assert torch.equal(torch.cat(nodes).sort().values, torch.arange(300))
 
 
 # What is refused
