@@ -68,9 +68,8 @@ class Graph:
     ) -> Graph:
         """Make a graph from SciPy or NumPy arrays; sparse features stay sparse.
 
-        Classes are named ``"0"``, ``"1"``, ... up to the largest label unless names are given. The
-        arrays of a graph store (``mapped``) stay where they are and are not checked again, as both
-        would read all of them.
+        Classes are named ``"0"``, ``"1"``, ... unless names are given. The arrays of a graph store
+        (``mapped``) are neither copied nor checked, as both would read all of them.
         """
         numbers = np.asarray(labels)
         if numbers.size and numbers.dtype.kind not in "iu":
@@ -112,12 +111,7 @@ class Graph:
         return self.y.device
 
     def to(self, device: torch.device | str, *, attributes: bool = True) -> Graph:
-        """The same graph on ``device``; itself if it is there already.
-
-        Args:
-            device: Where to.
-            attributes: Whether they go there too, or stay where they are, to be sent in parts.
-        """
+        """The same graph on ``device``, with or without the attributes; itself if it is there."""
         device = torch.device(device)
         if device == self.device:
             return self

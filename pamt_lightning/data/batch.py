@@ -24,8 +24,8 @@ class GraphBatch:
 
     Args:
         graph: Labels, split and class names, on the device.
-        x: Attributes of the nodes of this process. If networks receive them in pieces
-            (``batch_size``), they may be on another device, or still on disk.
+        x: Attributes of the nodes of this process; with a ``batch_size`` perhaps on another device
+            or on disk.
         adj_norm: Â.
         batch_size: Number of nodes that a network receives at once; None for all.
 
@@ -132,10 +132,7 @@ class GraphBatch:
         return self.rows.gather(found)
 
     def at(self, nodes: Tensor) -> GraphBatch:
-        """The batch of a training step on some nodes, given in ascending order.
-
-        Its ``x`` holds those of the nodes that belong to this process.
-        """
+        """The batch of a step on some nodes, ascending; its ``x`` has those of this process."""
         own, before = self.rows.local_rows(nodes)
         x = self._whole.x.take_rows((own - self.rows.first).to(self.graph.x.device))
         if before:

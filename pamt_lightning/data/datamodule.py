@@ -59,9 +59,8 @@ class GraphDataModule(pl.LightningDataModule):
         offline: Never use the network.
         split: ``ppnp`` (the published protocol; default for the four published data sets),
             ``random`` (default elsewhere) or ``given`` (that of ``split_path`` or inside the .npz).
-        split_seed: Seed of the split: a number, or the name of a published one: test0 ... test19
-            for reported results; val0 ... val19 for choices: with these, split ``ppnp`` tests on
-            held-out nodes, never on the test nodes.
+        split_seed: A number, or the name of a published seed: test0 ... test19 for reported
+            results; val0 ... val19 for choices, with which ``ppnp`` tests on held-out nodes.
         split_path: Index files: a folder with train.txt, val.txt and test.txt, or an .npz file.
         train: Training nodes of each class; in the split ``random`` also a share such as 0.2.
         val: Validation nodes, or their share; default 500, or half of the nodes that are not for
@@ -71,13 +70,13 @@ class GraphDataModule(pl.LightningDataModule):
         scale_features: ``l1`` (each node's attributes divided by their L1 norm: words; default for
             sparse attributes), ``standard`` (each column with mean 0 and deviation 1: measurements;
             default for dense ones) or ``none``.
-        structure_noise: Rewire edges until this share of them joins different classes. It reads the
-            labels of all nodes: an oracle corruption, for experiments.
+        structure_noise: Rewire edges until this share of them joins different classes: an oracle
+            corruption for experiments, which reads the labels of all nodes.
         noise_seed: Seed of the structure noise.
         synthetic: Arguments of the data set `synthetic`, also as a dictionary.
         batch_size: Nodes in a training step, and in each piece of a prediction; by default all. For
-            graphs whose attributes or hidden layer do not fit into memory or onto the GPU; the
-            attributes of a graph store then stay on disk. An epoch uses each node once.
+            graphs that do not fit into memory or onto the GPU; the attributes of a graph store then
+            stay on disk. An epoch uses each node once.
     """
 
     def __init__(
@@ -225,11 +224,7 @@ class GraphDataModule(pl.LightningDataModule):
         return self._batch[1]
 
     def match_model(self, state: Mapping[str, Any]) -> None:
-        """Number the classes, order and scale the attributes as in a model's training data.
-
-        Args:
-            state: The `state_dict` of the training data.
-        """
+        """Number classes, order and scale attributes as in training data with this `state_dict`."""
         self._trained_on = state
         self._graph = self._batch = self.split = None
 

@@ -36,12 +36,8 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
 
     To raise the rate from r₀ to r, round(|E|·(r - r₀)) same-class edges are taken at random; each
     keeps one end (fair coin), and the other moves to a uniform node of another class, drawn anew if
-    that edge exists. To lower it, the reverse. An edge that finds no free place is put back and
-    another one is taken.
-
-    Returns:
-        The graph with as many edges as before and all else untouched, and the rate achieved, which
-        differs from ``rate`` by less than one edge.
+    that edge exists. To lower it, the reverse. Returns also the rate achieved, which differs from
+    ``rate`` by less than one edge.
     """
     require_in("[0, 1]", rate=rate)
     require_in("[0, inf)", whole=True, seed=seed)

@@ -32,12 +32,7 @@ def given_split(
     node_ids: npt.NDArray[np.generic],
     source: str,
 ) -> Split:
-    """The user's own split, from index files or the positions in each part of ``source``.
-
-    Raises:
-        InputError: A file has a defect (the message names the file and the line or key), a part is
-            empty, parts overlap, or a node has no label.
-    """
+    """The user's own split, from index files or the positions in each part of ``source``."""
     if isinstance(given, str | Path):
         source = str(given)
         given = _read_parts(Path(given), node_ids)
@@ -85,8 +80,8 @@ def _read_parts(path: Path, node_ids: npt.NDArray[np.generic]) -> dict[str, IntA
     for file in files.values():
         if not file.is_file():
             raise InputError(
-                f"{file}: this file is missing. A folder with a split holds train.txt, val.txt and "
-                "test.txt (one node id per line), or .npy files of these names; test may be empty."
+                f"{file}: this file is missing. A split has train.txt, val.txt and test.txt (one "
+                "node id per line), or .npy files of these names; test may be empty."
             )
     if suffix == ".npy":
         return {part: _read_npy(file, len(node_ids)) for part, file in files.items()}

@@ -146,11 +146,6 @@ def random_split(
         train_by_class.append(of_class[:count])
     trained = np.concatenate(train_by_class)
     others = _exclude(order, trained)
-    if len(others) == 0:
-        raise InputError(
-            f"All {len(labelled)} labelled nodes are used for training, so none is left for "
-            f"validation and testing. Lower `train` (now {train})."
-        )
     num_val = min(500, max(1, len(others) // 2))
     if val is not None:
         num_val = _count("val", val, len(labelled))

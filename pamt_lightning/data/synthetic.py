@@ -52,11 +52,7 @@ class SyntheticOptions:
 
 
 def synthetic_graph(options: SyntheticOptions) -> RawGraph:
-    """Draw a graph whose edges and features both reveal the classes, as strongly as asked.
-
-    Raises:
-        InputError: An option is out of its range, or so many edges do not fit into the classes.
-    """
+    """Draw a graph whose edges and features both reveal the classes, as strongly as asked."""
     model, num_nodes = BlockModel(options), options.num_nodes
     inside = _draw_distinct(model, model.draw_inside, model.num_inside)
     across = _draw_distinct(model, model.draw_across, model.num_across)
@@ -178,12 +174,11 @@ def _draw_distinct(
 
 def _check(options: SyntheticOptions) -> None:
     num_nodes, num_classes = options.num_nodes, options.num_classes
-    num_features = options.num_features
     require_in("[2, inf)", whole=True, num_classes=num_classes)
     require_in(f"[{2 * num_classes}, inf)", whole=True, num_nodes=num_nodes)
-    require_in(f"[{num_classes}, inf)", whole=True, num_features=num_features)
+    require_in(f"[{num_classes}, inf)", whole=True, num_features=options.num_features)
     require_in("[0, inf)", whole=True, seed=options.seed)
     require_in(f"(0, {num_nodes - 1}]", average_degree=options.average_degree)
-    require_in(f"(0, {num_features}]", words_per_node=options.words_per_node)
+    require_in(f"(0, {options.num_features}]", words_per_node=options.words_per_node)
     require_in("(2, inf]", degree_exponent=options.degree_exponent)
     require_in("[0, 1]", homophily=options.homophily, feature_signal=options.feature_signal)

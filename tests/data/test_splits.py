@@ -143,7 +143,7 @@ def test_counts_and_shares_set_the_sizes_of_a_random_split() -> None:
             r"Class 1 \('bee'\) has 3 labelled nodes, .* 20 of each class. Lower it to at most 3",
         ),
         ([0] * 30 + [1], {}, "Class 1 has 1 labelled node, but"),
-        ([0, 0, 1, 1], {"train": 2}, "All 4 labelled nodes are used for training"),
+        ([0, 0, 1, 1], {"train": 2}, "leaves only 0 of 4 labelled nodes"),
         ([0] * 9, {"train": 2, "val": 4, "test": 4}, "for 4 and 4 nodes, .* leaves only 7 of 9"),
         ([0] * 9, {"train": 2, "val": 8}, "ask for 8 and 0 nodes"),
         ([0] * 9, {"train": 0}, "`train` must be a count .* got 0"),

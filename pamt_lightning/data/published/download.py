@@ -15,8 +15,6 @@ from pathlib import Path
 from pamt_lightning.data.published.registry import DatasetSpec, Variant
 from pamt_lightning.errors import DatasetIntegrityError, DatasetNotFoundError
 
-StrPath = str | os.PathLike[str]
-
 _LOCK_SECONDS = 900.0  # longer than a download may take: another process is fetching the same files
 
 
@@ -48,8 +46,8 @@ def cache_folder() -> Path:
     return Path(base, "pamt_lightning")
 
 
-def local_folders(spec: DatasetSpec, roots: Iterable[StrPath] = ()) -> list[Path]:
-    """The folders on this machine to search for a data set, in order; the cache is the last."""
+def local_folders(spec: DatasetSpec, roots: Iterable[str | Path] = ()) -> list[Path]:
+    """The folders to search, in order: each root, its subfolder for the data set, the cache."""
     of_variable = filter(None, os.environ.get("PAMT_DATA", "").split(os.pathsep))
     folders = []
     for root in (Path(root).expanduser() for root in (*roots, *of_variable)):
@@ -64,15 +62,11 @@ def missing_files(folder: Path, variant: Variant) -> list[str]:
     return [name for name in names if not os.path.isfile(folder / name)]
 
 
-def locate(spec: DatasetSpec, roots: Iterable[StrPath] = (), offline: bool = False) -> Located:
+def locate(spec: DatasetSpec, roots: Iterable[str | Path] = (), offline: bool = False) -> Located:
     """Find the files of a data set; fetch them into the cache if they are not on this machine.
 
-    Args:
-        spec: The data set.
-        roots: Folders to search first, before those of the environment variable ``PAMT_DATA`` (a
-            list separated by ``os.pathsep``). The files may be in a subfolder with the data set's
-            name.
-        offline: Do not use the network.
+    The folders ``roots`` are searched before those of the environment variable ``PAMT_DATA`` (a
+    list separated by ``os.pathsep``). ``offline`` does not use the network.
 
     Raises:
         DatasetIntegrityError: A file in a user's folder is not the published one.

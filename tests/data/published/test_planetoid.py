@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import pickletools
 import struct
 from collections import defaultdict
 from pathlib import Path
@@ -29,35 +30,26 @@ def python2_pickle(obj: Any) -> bytes:
 
 def _opcodes(obj: Any) -> bytes:
     match obj:
-        case None | bool():
-            return {None: b"N", True: b"\x88", False: b"\x89"}[obj]
-        case int():
-            return b"J" + struct.pack("<i", obj)
-        case str() | bytes():
-            data = obj.encode("latin1") if isinstance(obj, str) else obj
-            return b"T" + struct.pack("<i", len(data)) + data
-        case tuple() | list():
-            return b"(" + b"".join(map(_opcodes, obj)) + (b"t" if isinstance(obj, tuple) else b"l")
-        case defaultdict():
-            items = b"".join(_opcodes(key) + _opcodes(value) for key, value in obj.items())
-            made = b"ccollections\ndefaultdict\n(c__builtin__\nlist\ntR"
-            return made + b"(" + items + b"u"
+        case bytes():  # a string in Python 2
+            return b"T" + struct.pack("<i", len(obj)) + obj
+        case tuple():
+            return b"(" + b"".join(map(_opcodes, obj)) + b"t"
         case dict():
-            return b"(" + b"".join(_opcodes(k) + _opcodes(v) for k, v in obj.items()) + b"d"
+            lists = b"ccollections\ndefaultdict\n(c__builtin__\nlist\ntR"
+            items = b"".join(_opcodes(part) for item in obj.items() for part in item)
+            return (lists if isinstance(obj, defaultdict) else b"}") + b"(" + items + b"u"
         case np.dtype():
-            state = (3, "<", None, None, None, -1, -1, 0)
-            return (
-                b"cnumpy\ndtype\n" + _opcodes((obj.str[1:], 0, 1)) + b"R" + _opcodes(state) + b"b"
-            )
+            made = b"cnumpy\ndtype\n" + _opcodes((obj.str[1:].encode(), 0, 1)) + b"R"
+            return made + _opcodes((3, b"<", None, None, None, -1, -1, 0)) + b"b"
         case np.ndarray():
             made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n"
-            made += _opcodes((0,)) + _opcodes("b") + b"tR"
+            made += _opcodes((0,)) + _opcodes(b"b") + b"tR"
             return made + _opcodes((1, obj.shape, obj.dtype, False, obj.tobytes())) + b"b"
         case sp.csr_array():
             attributes = {key: getattr(obj, key) for key in ("data", "indices", "indptr")}
             attributes |= {"_shape": obj.shape, "maxprint": 50}
             return b"cscipy.sparse.csr\ncsr_matrix\n)\x81" + _opcodes(attributes) + b"b"
-    raise TypeError(type(obj))
+    return pickletools.optimize(pickle.dumps(obj, protocol=2))[2:-1]
 
 
 def csr(rows: list[list[float]]) -> sp.csr_array:

