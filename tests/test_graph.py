@@ -96,6 +96,7 @@ def test_counts_ids_and_names_are_those_of_the_arrays(six_nodes: Graph) -> None:
     assert graph.node_ids is not None
     assert graph.node_ids.tolist() == [0, 1, 2]
     assert graph.num_edges == 0
+    assert graph.adjacency.dtype == torch.float64
 
 
 def test_moving_moves_every_tensor_and_leaves_the_rest(six_nodes: Graph) -> None:
