@@ -205,10 +205,7 @@ class GraphDataModule(pl.LightningDataModule):
         return None if all_at_once else self.batch_size
 
     def full_batch(self) -> GraphBatch:
-        """The whole graph as all loaders serve it, on the trainer's device and in its precision.
-
-        It is built once; without a trainer for the CPU, single precision and one process.
-        """
+        """The whole graph as all loaders serve it, on the trainer's device and in its precision."""
         device, precision, rank, world_size = torch.device("cpu"), "32-true", 0, 1
         if self.trainer is not None:
             device, precision = self.trainer.strategy.root_device, self.trainer.precision

@@ -74,9 +74,9 @@ def _edges(adjacency: sp.csr_array) -> tuple[IntArray, IntArray]:
 def _move(
     random: np.random.Generator, raw: RawGraph, count: int, *, across: bool
 ) -> IntArray | None:
-    """All edges, as ``low * n + high``, after ``count`` have become inter-class ones (``across``).
+    """All edges, as ``low * n + high``, after ``count`` have become inter- or same-class ones.
 
-    Not ``across``: same-class ones. None if no place is found for some.
+    None if no place is found for some.
     """
     num_nodes, labels = raw.num_nodes, raw.labels
     sizes = np.bincount(labels)

@@ -30,8 +30,8 @@ class Scaling:
     """How attributes are scaled; a model keeps the scaling of its training data.
 
     Attributes:
-        kind: ``l1`` (each row divided by its L1 norm: words of a text), ``standard`` (each column
-            with mean 0 and deviation 1: measurements) or ``none``.
+        kind: ``l1`` (rows divided by their L1 norm), ``standard`` (columns with mean 0 and
+            deviation 1) or ``none``.
         mean: Mean of each column, for ``standard``.
         std: Deviation of each column, for ``standard``; 1 where the column is constant.
     """
@@ -80,10 +80,7 @@ class Scaling:
 
 
 def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> list[int] | None:
-    """The positions of the columns that a model was trained with.
-
-    None if they are in order, or if the columns of the model or of the data have no names.
-    """
+    """The positions of the columns that a model expects; None if in order or without names."""
     if not names or not expected or tuple(names) == tuple(expected):
         return None
     if set(names) != set(expected):
@@ -98,10 +95,7 @@ def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> 
 
 
 def l1_normalize(features: Features) -> Features:
-    """Divide each row by the sum of its absolute values; rows of zeros stay zeros.
-
-    Sums and quotients are float64, so that very large and very small rows keep their values.
-    """
+    """Divide each row by its L1 norm, in float64 (it may overflow float32); zeros stay zeros."""
     if not sp.issparse(features):
         mass = np.abs(features).sum(axis=1, keepdims=True, dtype=np.float64)
         return (features / np.where(mass > 0, mass, 1)).astype(features.dtype)

@@ -1,12 +1,8 @@
 """Splits that the user gives: as files, or inside the graph's own file.
 
-A split in files is either a folder with one file per part, all of one kind:
-
-* ``train.txt``, ``val.txt``, ``test.txt``: one node id per line, as in the graph's own file; or
-* ``train.npy``, ``val.npy``, ``test.npy``: node positions (integers from 0),
-
-or one ``.npz`` file with node positions under the keys ``train``, ``val`` and ``test``. All three
-parts are required; ``test`` may be empty.
+The files are ``train.txt``, ``val.txt`` and ``test.txt`` (one node id per line, as in the graph's
+own file), ``.npy`` files of these names (node positions, from 0), or one ``.npz`` file with such
+positions under the keys ``train``, ``val`` and ``test``. Only ``test`` may be empty.
 """
 
 from __future__ import annotations

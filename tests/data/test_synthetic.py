@@ -5,12 +5,10 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph
-from pamt_lightning.data.splits import random_split
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import InputError
 
@@ -22,27 +20,6 @@ def draw(*sizes: int, **options: Any) -> RawGraph:
 def words(raw: RawGraph) -> sp.csr_array:
     assert isinstance(raw.features, sp.csr_array)
     return raw.features
-
-
-def one_hot(raw: RawGraph, nodes: IntArray) -> npt.NDArray[np.float64]:
-    rows = np.zeros((raw.num_nodes, len(raw.class_names)))
-    rows[nodes, raw.labels[nodes]] = 1.0
-    return rows
-
-
-def accuracies(raw: RawGraph) -> tuple[float, float]:
-    """Accuracy of a nearest-centroid classifier of the words, alone and averaged over edges."""
-    split, x = random_split(raw.labels, 0), words(raw)
-    unit = sp.csr_array(x.multiply(1.0 / np.sqrt(x.sum(axis=1))[:, None]))
-    centroids = unit[split.train].T @ one_hot(raw, split.train)[split.train]
-    scores = unit @ (centroids / np.linalg.norm(centroids, axis=0))
-    neighbours = raw.adjacency + sp.eye_array(raw.num_nodes)
-    helped = scores
-    for _ in range(3):
-        helped = (neighbours @ helped) / neighbours.sum(axis=1)[:, None]
-    truth = raw.labels[split.test]
-    alone, with_graph = (float((s[split.test].argmax(1) == truth).mean()) for s in (scores, helped))
-    return alone, with_graph
 
 
 def test_the_graph_is_of_the_given_size() -> None:
@@ -65,7 +42,7 @@ def test_the_share_of_edges_inside_a_class_is_the_homophily(homophily: float) ->
 
 def test_edges_across_classes_reach_all_classes_alike() -> None:
     raw = draw(6000, num_classes=4, homophily=0.0, average_degree=20.0)
-    one = one_hot(raw, np.arange(6000))
+    one = np.eye(4)[raw.labels]
     between = one.T @ (raw.adjacency @ one)
     np.testing.assert_allclose(between[~np.eye(4, dtype=bool)], 10_000, rtol=0.05)
 
@@ -109,14 +86,6 @@ def test_the_signal_is_the_share_of_words_that_are_not_from_a_random_topic(signa
     coo = words(raw).tocoo()
     is_own = coo.col % 6 == raw.labels[coo.row]
     assert is_own.mean() == pytest.approx(signal + (1 - signal) / 6, abs=0.01)
-
-
-def test_features_tell_of_the_class_what_the_signal_says_and_edges_help_by_default() -> None:
-    assert accuracies(draw(feature_signal=0.0))[0] == pytest.approx(1 / 6, abs=0.04)
-    assert accuracies(draw(feature_signal=1.0))[0] > 0.99
-    alone, with_graph = accuracies(draw())
-    assert 0.3 < alone < 0.8
-    assert with_graph > alone + 0.15
 
 
 def test_the_graph_depends_on_its_seed_alone() -> None:

@@ -1,7 +1,7 @@
 """The data sets known by name: their files with hashes, and the counts of their graphs.
 
-A data set has one or more *variants*: sets of files, in order of preference, that hold the same
-graph. Only the standard library is imported here, so that listing the data sets is fast.
+A data set has *variants*: sets of files, the preferred one first, that hold the same graph. Only
+the standard library is imported here, so that listing the data sets is fast.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DatasetSpec:
         description: What the nodes, edges, features and classes are, and who published them.
         num_nonzeros: Number of stored feature values.
         num_known: Nodes from which the ``ppnp`` split draws training and validation nodes.
-        variants: Sets of files, the preferred one first; empty where the graph is generated.
+        variants: Sets of files; empty where the graph is generated.
         class_names: Names of the classes for files that have none.
         aliases: Other names in the literature.
     """
