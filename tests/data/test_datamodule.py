@@ -51,9 +51,7 @@ def indices(data: GraphDataModule) -> list[list[int]]:
 
 
 def adjacency(graph: Graph) -> sp.csr_array:
-    adj = graph.adjacency
-    arrays = (adj.values().numpy(), adj.col_indices().numpy(), adj.crow_indices().numpy())
-    return sp.csr_array(arrays, shape=(graph.num_nodes, graph.num_nodes))
+    return sp.csr_array(graph.adjacency.to_dense().numpy())
 
 
 def model_state(class_names: list[str]) -> dict[str, Any]:

@@ -88,20 +88,19 @@ def _read_url(file: RemoteFile) -> bytes:
     from tqdm import tqdm
 
     request = urllib.request.Request(file.url, headers={"User-Agent": "pamt-lightning"})
-    bar = {"total": file.size, "desc": file.filename, "leave": False}
-    data = bytearray()
+    size, name, data = file.size, file.filename, bytearray()
     try:
         with (
             urllib.request.urlopen(request, timeout=SOCKET_SECONDS) as response,
             # disable=None: no bar unless stderr is a terminal.
-            tqdm.wrapattr(response, "read", **bar, disable=None) as stream,
+            tqdm.wrapattr(response, "read", size, desc=name, leave=False, disable=None) as stream,
         ):
-            while len(data) <= file.size and (chunk := stream.read(_CHUNK)):
+            while len(data) <= size and (chunk := stream.read(_CHUNK)):
                 data += chunk
     except (OSError, http.client.HTTPException) as error:
         raise TransferError(f"{file.url}: {error}") from None
-    if len(data) != file.size:
-        raise TransferError(f"{file.url}: expected {file.size:,} bytes, got {len(data):,}")
+    if len(data) != size:
+        raise TransferError(f"{file.url}: expected {size:,} bytes, got {len(data):,}")
     return bytes(data)
 
 
