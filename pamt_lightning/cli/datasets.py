@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pamt_lightning.cli.arguments import Parser
+from pamt_lightning.cli.arguments import ActionParser, Parser
 from pamt_lightning.data.published.download import (
     Place,
     cache_folder,
@@ -87,7 +87,7 @@ def _parser(with_convert: bool) -> Parser:
     )
     epilog = _EPILOG.format(separator=os.pathsep, cache=cache_folder())
     parser = Parser("pamt datasets", description=_DESCRIPTION, epilog=epilog, parents=[root])
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=ActionParser)
 
     def action(name: str, help_text: str, **options: Any) -> Parser:
         return actions.add_parser(name, parents=[root], help=help_text, **options)
