@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs, allow_abbrev=False)
+        super().__init__(*args, **kwargs | {"allow_abbrev": False})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse ``args``; an unknown option is reported with the closest known one."""
