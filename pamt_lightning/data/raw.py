@@ -122,24 +122,18 @@ def sort_class_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def number_labels(texts: Sequence[str], class_names: Sequence[str]) -> IntArray:
     """The class number of each label, -1 for an empty one; a KeyError names an unknown label."""
-    number = {"": -1} | {name: i for i, name in enumerate(class_names)}
+    number = {name: i for i, name in enumerate(["", *class_names], -1)}
     return np.array([number[text] for text in texts], dtype=np.int64)
 
 
 def check_positions(
     positions: npt.NDArray[Any], num_nodes: int, where: str, ndim: int = 1
 ) -> IntArray:
-    """Node positions as int64.
-
-    Raises:
-        InputError: They are no integers from 0 to ``num_nodes - 1``, or have another number of
-            dimensions; the message starts with ``where``.
-    """
+    """Node positions as int64; an InputError about others starts with ``where``."""
     if positions.ndim != ndim or positions.dtype.kind not in "iu":
-        got = f"{positions.dtype} of shape {positions.shape}"
         raise InputError(
-            f"{where} must be an array of integers with {ndim} dimension(s), got {got}. Store "
-            "numpy.flatnonzero(mask) for a mask."
+            f"{where} must be an array of integers with {ndim} dimension(s), got {positions.dtype} "
+            f"of shape {positions.shape}. Store numpy.flatnonzero(mask) for a mask."
         )
     outside = positions[(positions < 0) | (positions >= num_nodes)]
     if outside.size:

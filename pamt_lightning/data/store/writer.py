@@ -85,7 +85,8 @@ class GraphStoreWriter:
         self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
         try:
             self._part.mkdir(parents=True)
-            self._edges = EdgeSorter(self._stack.enter_context(TemporaryFile(dir=self._part)))
+            entries = TemporaryFile(dir=self._part)  # noqa: SIM115 - the stack closes it
+            self._edges = EdgeSorter(self._stack.enter_context(entries))
         except OSError as error:
             self._stack.close()
             raise self._cannot_write(error) from None
@@ -195,6 +196,7 @@ class GraphStoreWriter:
         kind = np.int32 if max(edges.num_entries, self.num_nodes) < limit else np.int64
         indptr = self._stream("adjacency_indptr", kind)
         edges.write(self.num_nodes, indptr, self._stream("adjacency_indices", kind))
+        edges.file.close()
         if self._ids:
             ids = np.concatenate(self._ids)
             if ids.dtype.kind not in "iuU":

@@ -25,7 +25,7 @@ def test_edges_in_any_order_and_direction_make_the_simple_graph(seed: int, tmp_p
         assert sorter.last_node == ends.max()
         assert sorter.num_entries == 2 * np.count_nonzero(ends[:, 0] != ends[:, 1])
         sorter.write(num_nodes, **streams)
-    expected = adjacency_of(*ends.T, num_nodes)
+    expected = adjacency_of(ends[:, 0], ends[:, 1], num_nodes)
     for name, stream in streams.items():
         stream.close()
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), getattr(expected, name))
