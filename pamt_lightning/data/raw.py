@@ -76,13 +76,11 @@ def adjacency_of(
 def simple_graph(adjacency: sp.csr_array | sp.coo_array) -> sp.csr_array:
     """Make an adjacency undirected, unweighted and free of self-loops and duplicates."""
     coo = sp.coo_array(adjacency)
-    off_diagonal = (coo.row != coo.col) & (coo.data != 0)
-    rows = np.concatenate([coo.row[off_diagonal], coo.col[off_diagonal]])
-    cols = np.concatenate([coo.col[off_diagonal], coo.row[off_diagonal]])
-    ones = np.ones(len(rows), dtype=np.float32)
-    simple = sp.csr_array(sp.coo_array((ones, (rows, cols)), shape=coo.shape))
+    ends = np.stack([coo.row, coo.col])[:, (coo.row != coo.col) & (coo.data != 0)]
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    ones = np.ones(both.shape[1], dtype=np.float32)
+    simple = sp.csr_array(sp.coo_array((ones, (both[0], both[1])), shape=coo.shape))
     simple.sum_duplicates()
-    simple.sort_indices()
     simple.data[:] = 1.0
     return simple
 

@@ -180,8 +180,8 @@ class NpzArchive:
 def _stored_form(archive: NpzArchive, what: str, plain_key: str, csr_name: str) -> str:
     """The key, or the prefix of the CSR keys, under which the file stores a matrix."""
     used = [plain_key] if plain_key in archive.keys else []
-    for prefix in (f"{csr_name}_", f"{csr_name}_matrix."):
-        used += [prefix] if any(prefix + part in archive.keys for part in _CSR_PARTS) else []
+    prefixes = f"{csr_name}_", f"{csr_name}_matrix."
+    used += [each for each in prefixes if any(each + part in archive.keys for part in _CSR_PARTS)]
     if len(used) == 1:
         return used[0]
     problem = f"stored more than once ({', '.join(used)})" if used else "missing"

@@ -33,12 +33,10 @@ def dense(tmp_path: Path) -> Path:
 
 
 def test_attributes_stay_on_disk(sparse: Path, dense: Path) -> None:
-    words, numbers = (GraphStore(folder).features for folder in (sparse, dense))
-    x, y = (
-        Graph.from_scipy(features, RAW.adjacency, RAW.labels, mapped=True).x
-        for features in (words, numbers)
-    )
-    pairs: list[Any] = [(words.data, x.values()), (words.indices, x.col_indices()), (numbers, y)]
+    features: list[Any] = [GraphStore(folder).features for folder in (sparse, dense)]
+    x, y = (Graph.from_scipy(f, RAW.adjacency, RAW.labels, mapped=True).x for f in features)
+    (words, numbers), values, columns = features, x.values(), x.col_indices()
+    pairs: list[Any] = [(words.data, values), (words.indices, columns), (numbers, y)]
     for array, tensor in pairs:
         assert np.shares_memory(array, tensor.numpy())
         while not isinstance(array, np.memmap):
