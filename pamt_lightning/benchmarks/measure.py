@@ -62,17 +62,11 @@ class Plan:
 
 @dataclass
 class Report:
-    """All measurements of a command.
+    """All measurements of a command."""
 
-    Attributes:
-        machine: Versions and facts about the machine.
-        tables: Comparisons by part.
-        sizes: Measurements of the part ``growth``.
-    """
-
-    machine: Mapping[str, Any]
-    tables: dict[str, list[Row]] = field(default_factory=dict)
-    sizes: list[Size] = field(default_factory=list)
+    machine: Mapping[str, Any]  # versions and facts about the machine
+    tables: dict[str, list[Row]] = field(default_factory=dict)  # comparisons by part
+    sizes: list[Size] = field(default_factory=list)  # measurements of the part ``growth``
 
     def markdown(self, figure: str | None = None) -> str:
         """All measurements as Markdown tables; ``figure`` is the file name of the figure."""
@@ -124,9 +118,7 @@ class Report:
 def measure(plan: Plan, note: Callable[[str], None]) -> Report:
     """Measure, and write the report after each measurement, so that an interrupt loses nothing.
 
-    Args:
-        plan: What to measure.
-        note: Receives one line for each result, and for what is left out.
+    ``note`` receives one line for each result, and for what is left out.
     """
     report = Report({**environment(), "processor": platform.processor() or platform.machine()})
     report.write(plan.folder)  # a folder that cannot be written is reported at once
@@ -164,11 +156,9 @@ def _results(plan: Plan, note: Callable[[str], None]) -> Iterator[tuple[str, Row
             else:
                 yield part, on_a_dataset[part](case)
     if "propagation" in plan.parts:
-        for row in propagation_rows(plan.max_edges, plan.rounds):
-            yield "propagation", row
+        yield from (("propagation", row) for row in propagation_rows(plan.max_edges, plan.rounds))
     if "growth" in plan.parts:
-        for size in growth(plan.max_edges, min(3, plan.rounds)):
-            yield "growth", size
+        yield from (("growth", size) for size in growth(plan.max_edges, min(3, plan.rounds)))
 
 
 def _obstacle(part: str, case: Case) -> str | None:
