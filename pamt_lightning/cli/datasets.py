@@ -63,11 +63,7 @@ examples:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run ``pamt datasets`` with the arguments that follow it.
-
-    Returns:
-        The exit code: 0, or 1 if `verify` found something wrong.
-    """
+    """Run ``pamt datasets``; the exit code is 1 if `verify` found something wrong, else 0."""
     # The options of `convert` need NumPy, so they are added only where they may be used.
     options = _parser(with_convert="convert" in argv).parse_args(argv)
     action = {"fetch": _fetch, "verify": _verify, "convert": _convert}.get(options.action, _list)
@@ -194,10 +190,9 @@ def _verify(options: Namespace, roots: Sequence[str]) -> int:
     specs = [get_spec(name) for name in names] or DATASETS.values()
     all_good = True
     for spec in dict.fromkeys(specs):
+        otherwise = (True, "generated, no files") if spec.generated else (not names, "absent")
         verdicts = [_verdict(spec, *copy) for copy in _complete_copies(spec, roots)]
-        if spec.generated:
-            verdicts = [(True, "generated, no files")]
-        for good, text in verdicts or [(not names, "absent")]:
+        for good, text in verdicts or [otherwise]:
             all_good = all_good and good
             print(f"{spec.name:<12}  {text}")
     return 0 if all_good else 1

@@ -109,12 +109,9 @@ class GraphStoreWriter:
     def add_nodes(
         self, features: Array | sp.csr_array, labels: Array, node_ids: Array | None = None
     ) -> None:
-        """Add the next nodes.
+        """Add the next nodes: finite ``features [m, d]``, dense or sparse; labels -1 if unknown.
 
-        Args:
-            features: ``[m, d]`` numbers, dense or sparse, all finite.
-            labels: ``[m]`` class numbers, -1 where unknown.
-            node_ids: ``[m]`` integers or texts; given for all nodes or for none.
+        The ids are integers or texts; they are given for all nodes or for none.
         """
         classes, last = np.asarray(labels), len(self.class_names) - 1
         count = len(classes)
@@ -138,9 +135,7 @@ class GraphStoreWriter:
     def add_edges(self, sources: Array, targets: Array) -> None:
         """Add undirected edges, each in one direction or in both.
 
-        Args:
-            sources: ``[m]`` positions of nodes, from 0; the nodes may be added later.
-            targets: ``[m]`` the other ends.
+        They are given by positions of nodes, from 0; the nodes may be added later.
         """
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
