@@ -75,10 +75,8 @@ DOCUMENTED = {
 
 # Longer files without a test file of the same path, and where their tests are.
 TESTED_ELSEWHERE = {
-    "benchmarks/appnp.py": "benchmarks/test_epochs.py",
-    "benchmarks/growth.py": "benchmarks/test_report.py",
-    "benchmarks/kernels.py": "benchmarks/test_report.py",
-    "benchmarks/measure.py": "benchmarks/test_report.py",
+    "benchmarks/growth.py": "cli/test_speed.py",
+    "benchmarks/kernels.py": "cli/test_speed.py",
     "data/own/read.py": "data/own/test_tables.py",
     "data/raw.py": "data/published/test_readers.py",
     "kernels/neighbourhood.py": "kernels/test_operator.py",

@@ -41,12 +41,7 @@ class Case:
 
 
 class PlainLoop:
-    """PAMT without Lightning: refresh, step, validation and stopping.
-
-    Args:
-        case: The run.
-        stopping: Whether to count patience and keep the best state.
-    """
+    """PAMT without Lightning: refresh, step, validation and, if wanted, stopping."""
 
     def __init__(self, case: Case, *, stopping: bool = True) -> None:
         self.model = case.new_model()

@@ -27,19 +27,12 @@ _DEGREE, _FEATURES, _CLASSES, _HIDDEN, _BATCH = 20, 128, 16, 64, 100_000
 
 @dataclass(frozen=True)
 class Size:
-    """The measurements on a graph of one size.
-
-    Attributes:
-        edges: Number of edges.
-        epoch: Seconds of a pass over all nodes and a validation.
-        refresh: Seconds of the forward pass, the mask and K steps of propagation.
-        memory: Peak memory in bytes beyond that of a process without a graph.
-    """
+    """The measurements on a graph of one size."""
 
     edges: int
-    epoch: float
-    refresh: float
-    memory: float
+    epoch: float  # seconds of a pass over all nodes and a validation
+    refresh: float  # seconds of the forward pass, the mask and K steps of propagation
+    memory: float  # peak in bytes, beyond that of a process without a graph
 
 
 def growth(max_edges: int, rounds: int) -> Iterator[Size]:

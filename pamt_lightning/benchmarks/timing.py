@@ -15,20 +15,12 @@ COPIED = 1 << 26  # numbers in the copied tensor, 256 MB: larger than any cache
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison.
-
-    Attributes:
-        what: Name of the comparison.
-        seconds: Median time of each side, by its name.
-        ratio: Median over the rounds of the second side's time divided by the first side's.
-        spread: Smallest and largest ratio of a round.
-        note: Remark for the reader.
-    """
+    """One comparison."""
 
     what: str
-    seconds: Mapping[str, float]
-    ratio: float
-    spread: tuple[float, float]
+    seconds: Mapping[str, float]  # median time of each side, by its name
+    ratio: float  # median over the rounds: time of the second side / time of the first
+    spread: tuple[float, float]  # smallest and largest ratio of a round
     note: str = ""
 
 

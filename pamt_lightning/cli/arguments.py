@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pamt_lightning.errors import InputError, did_you_mean
@@ -13,25 +15,32 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        self._names: list[str] = []  # first: the base class adds --help
-        kwargs["allow_abbrev"] = False
-        super().__init__(*args, **kwargs)
-
-    def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """Add an argument and remember its name for suggestions."""
-        action = super().add_argument(*args, **kwargs)
-        self._names += action.option_strings
-        return action
+        super().__init__(*args, **kwargs | {"allow_abbrev": False})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse ``args``; an unknown option is reported with the closest known one."""
         found, unknown = self.parse_known_args(args, namespace)
+        self.refuse(unknown)
+        return found
+
+    def refuse(self, unknown: Sequence[str]) -> None:
+        """Raise an error about the first of these arguments, if there are any."""
         if unknown:
             name = unknown[0].partition("=")[0]
             what = f"there is no option {name}" if name.startswith("-") else f"unexpected {name!r}"
-            raise InputError(f"{what}.{did_you_mean(name, self._names)}")
-        return found
+            known = ["--help", *re.findall(r"--[\w.-]+", self.format_usage())]
+            raise InputError(f"{what}.{did_you_mean(name, known)}")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing all options and exiting."""
         raise InputError(message if message.endswith((".", "?")) else f"{message}.")
+
+
+class ActionParser(Parser):
+    """The parser of one action of a command, which suggests the options of this action."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse ``args``; all must be known, as the parser of the command knows fewer options."""
+        found, unknown = super().parse_known_args(args, namespace)
+        self.refuse(unknown)
+        return found, unknown

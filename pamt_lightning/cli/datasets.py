@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pamt_lightning.cli.arguments import Parser
+from pamt_lightning.cli.arguments import ActionParser, Parser
 from pamt_lightning.data.published.download import (
     cache_folder,
     local_folders,
@@ -61,46 +63,36 @@ examples:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run ``pamt datasets`` with the arguments that follow it.
-
-    Returns:
-        The exit code: 0, or 1 if `verify` found something wrong.
-    """
+    """Run ``pamt datasets``; the exit code is 1 if `verify` found something wrong, else 0."""
     # The options of `convert` need NumPy, so they are added only where they may be used.
     options = _parser(with_convert="convert" in argv).parse_args(argv)
-    roots: list[str] = getattr(options, "root", [])
-    if options.action == "fetch":
-        return _fetch(options.names, roots, options.offline)
-    if options.action == "convert":
-        return _convert(options, roots)
-    return _verify(options.names, roots) if options.action == "verify" else _list(roots)
+    action = {"fetch": _fetch, "verify": _verify, "convert": _convert}.get(options.action, _list)
+    return action(options, getattr(options, "root", []))
 
 
 def _parser(with_convert: bool) -> Parser:
     # A default of the action would overwrite the option given before the action.
-    root = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    root.add_argument(
-        "--root",
-        action="append",
-        metavar="FOLDER",
-        help="folder to search first; may be given several times",
-    )
+    root = ActionParser(add_help=False, argument_default=argparse.SUPPRESS)
+    text = "folder to search first; may be given several times"
+    root.add_argument("--root", action="append", metavar="FOLDER", help=text)
     epilog = _EPILOG.format(separator=os.pathsep, cache=cache_folder())
     parser = Parser("pamt datasets", description=_DESCRIPTION, epilog=epilog, parents=[root])
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
-
-    def action(name: str, help_text: str, **options: Any) -> Parser:
-        return actions.add_parser(name, parents=[root], help=help_text, **options)
-
-    action("list", "show the table (the default)")
-    fetch = action("fetch", "find data sets, downloading them if needed")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=ActionParser)
+    action = partial(actions.add_parser, parents=[root])
+    action("list", help="show the table (the default)")
+    fetch = action("fetch", help="find data sets, downloading them if needed")
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a data set, or its alias")
     fetch.add_argument("--offline", action="store_true", help="do not use the network")
-    verify = action("verify", "hash, read and count what is present")
-    what = "only these, or the folder of a graph store; they must be present"
-    verify.add_argument("names", nargs="*", metavar="NAME", help=what)
-    texts = {"description": _CONVERT_DESCRIPTION, "epilog": _CONVERT_EPILOG}
-    convert = action("convert", "write a graph as a store that is mapped, not read", **texts)
+    verify = action("verify", help="hash, read and count what is present")
+    text = "only these, or the folder of a graph store; they must be present"
+    verify.add_argument("names", nargs="*", metavar="NAME", help=text)
+    convert = action(
+        "convert",
+        help="write a graph as a store that is mapped, not read",
+        description=_CONVERT_DESCRIPTION,
+        epilog=_CONVERT_EPILOG,
+        argument_default=argparse.SUPPRESS,
+    )
     if with_convert:
         _add_convert_options(convert)
     return parser
@@ -110,25 +102,18 @@ def _add_convert_options(parser: Parser) -> None:
     from pamt_lightning.data.synthetic import SyntheticOptions
 
     add = parser.add_argument
-    add(
-        "source", metavar="SOURCE", help="a data set by name, or an .npz file or folder of your own"
-    )
+    add("source", metavar="SOURCE", help="a data set by name, or your own .npz file or folder")
     add("folder", metavar="FOLDER", help="the store; it must not exist")
     scaling = "as in `pamt fit`; default l1 for sparse attributes, standard for dense ones"
-    add("--scale_features", choices=("l1", "standard", "none"), help=scaling)
-    add("--offline", action="store_true", help="do not use the network")
-    group = parser.add_argument_group("if SOURCE is `synthetic`")
+    add("--scale_features", choices=("l1", "standard", "none"), default=None, help=scaling)
+    add("--offline", action="store_true", default=False, help="do not use the network")
+    add = parser.add_argument_group("if SOURCE is `synthetic`").add_argument
     for field in fields(SyntheticOptions):
-        group.add_argument(
-            f"--{field.name}",
-            type=type(field.default),
-            metavar="N",
-            default=argparse.SUPPRESS,
-            help=f"default {field.default}",
-        )
+        kind, text = type(field.default), f"default {field.default}"
+        add(f"--{field.name}", type=kind, metavar="N", help=text)
 
 
-def _list(roots: Sequence[str]) -> int:
+def _list(_: Namespace, roots: Sequence[str]) -> int:
     row = "{:<12}  {:>6}  {:>6}  {:>8}  {:>7}  {}".format
     print(row("name", "nodes", "edges", "features", "classes", "where"))
     for spec in DATASETS.values():
@@ -165,17 +150,19 @@ def _complete_copies(spec: DatasetSpec, roots: Sequence[str]) -> Iterator[tuple[
                 yield folder, variant
 
 
-def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
+def _fetch(options: Namespace, roots: Sequence[str]) -> int:
     from pamt_lightning.data.published.readers import read_dataset
 
-    specs = [get_spec(name) for name in names]  # an unknown name is an error before any download
+    specs = [
+        get_spec(name) for name in options.names
+    ]  # an unknown name is an error before any download
     failures: list[str] = []
     for spec in dict.fromkeys(specs):
         if spec.generated:
             print(f"{spec.name}: generated when it is used, nothing to fetch")
             continue
         try:
-            located = locate(spec, roots, offline=offline)
+            located = locate(spec, roots, offline=options.offline)
         except DatasetNotFoundError as error:
             failures.append(str(error))  # raised at the end, after the other data sets
             continue
@@ -188,7 +175,8 @@ def _fetch(names: Sequence[str], roots: Sequence[str], offline: bool) -> int:
     return 0
 
 
-def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
+def _verify(options: Namespace, roots: Sequence[str]) -> int:
+    names: list[str] = options.names
     if len(names) == 1 and names[0] not in DATASETS and Path(names[0]).is_dir():
         from pamt_lightning.data.store.format import GraphStore
 
@@ -199,10 +187,9 @@ def _verify(names: Sequence[str], roots: Sequence[str]) -> int:
     specs = [get_spec(name) for name in names] or DATASETS.values()
     all_good = True
     for spec in dict.fromkeys(specs):
+        otherwise = (True, "generated, no files") if spec.generated else (not names, "absent")
         verdicts = [_verdict(spec, *copy) for copy in _complete_copies(spec, roots)]
-        if spec.generated:
-            verdicts = [(True, "generated, no files")]
-        for good, text in verdicts or [(not names, "absent")]:
+        for good, text in verdicts or [otherwise]:
             all_good = all_good and good
             print(f"{spec.name:<12}  {text}")
     return 0 if all_good else 1
@@ -220,7 +207,7 @@ def _verdict(spec: DatasetSpec, folder: Path, variant: Variant) -> tuple[bool, s
     return True, f"good     {what}, {raw.num_nodes:,} nodes, {raw.num_edges:,} edges in {folder}"
 
 
-def _convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
+def _convert(arguments: Namespace, roots: Sequence[str]) -> int:
     from pamt_lightning.data.own.read import read_own_graph
     from pamt_lightning.data.published.readers import read_dataset
     from pamt_lightning.data.store.format import GraphStore
@@ -236,10 +223,11 @@ def _convert(arguments: argparse.Namespace, roots: Sequence[str]) -> int:
         write_synthetic(folder, SyntheticOptions(**options), scaling)
     elif options:
         raise InputError(f"--{min(options)} goes with the source `synthetic`, got {source!r}.")
-    elif spec is None:
-        write_store(read_own_graph(source), folder, scale_features=scaling)
     else:
-        raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
+        if spec is None:
+            raw = read_own_graph(source)
+        else:
+            raw = read_dataset(spec, locate(spec, roots, offline=arguments.offline))
         write_store(raw, folder, scale_features=scaling)
     print(f"{folder}: {_summary(GraphStore(folder))}")
     return 0

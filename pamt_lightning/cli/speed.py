@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pamt_lightning.cli.arguments import Parser
-from pamt_lightning.errors import InputError, did_you_mean
+from pamt_lightning.errors import InputError, check_number, did_you_mean
 
 PARTS = ("epoch", "trainer", "fit", "refresh", "layer", "propagation", "growth")
 DATASETS = ("cora_ml", "citeseer", "pubmed", "ms_academic")
@@ -38,10 +38,9 @@ examples:
 def run_speed(args: Sequence[str]) -> int:
     """Run ``pamt speed`` with the arguments that follow it."""
     options = vars(_parser().parse_args(args))
-    lowest = dict.fromkeys(("hidden_dim", "epochs", "rounds", "threads"), 1)
-    for name, low in {**lowest, "max_edges": 10_000}.items():
-        if options[name] is not None and options[name] < low:
-            raise InputError(f"--{name} must be {low} or more, got {options[name]}.")
+    for name in ("hidden_dim", "epochs", "rounds", "threads", "max_edges"):
+        if options[name] is not None:
+            check_number(f"--{name}", options[name], 10_000 if name == "max_edges" else 1)
     options["datasets"] = options["datasets"].split(",")
     _check("PART", options["parts"], PARTS)
     _check("--datasets", options["datasets"], (*DATASETS, "synthetic"))
@@ -52,8 +51,7 @@ def run_speed(args: Sequence[str]) -> int:
     from pamt_lightning.training.quiet import silence_lightning
 
     silence_lightning()
-    threads = options.pop("threads")
-    if threads is not None:
+    if threads := options.pop("threads"):
         torch.set_num_threads(threads)
     report = measure(Plan(**options | {"parts": options["parts"] or PARTS}), _note)
     print(report.markdown(), end="")

@@ -76,13 +76,11 @@ def adjacency_of(
 def simple_graph(adjacency: sp.csr_array | sp.coo_array) -> sp.csr_array:
     """Make an adjacency undirected, unweighted and free of self-loops and duplicates."""
     coo = sp.coo_array(adjacency)
-    off_diagonal = (coo.row != coo.col) & (coo.data != 0)
-    rows = np.concatenate([coo.row[off_diagonal], coo.col[off_diagonal]])
-    cols = np.concatenate([coo.col[off_diagonal], coo.row[off_diagonal]])
-    ones = np.ones(len(rows), dtype=np.float32)
-    simple = sp.csr_array(sp.coo_array((ones, (rows, cols)), shape=coo.shape))
+    ends = np.stack([coo.row, coo.col])[:, (coo.row != coo.col) & (coo.data != 0)]
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    ones = np.ones(both.shape[1], dtype=np.float32)
+    simple = sp.csr_array(sp.coo_array((ones, (both[0], both[1])), shape=coo.shape))
     simple.sum_duplicates()
-    simple.sort_indices()
     simple.data[:] = 1.0
     return simple
 
@@ -122,24 +120,18 @@ def sort_class_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def number_labels(texts: Sequence[str], class_names: Sequence[str]) -> IntArray:
     """The class number of each label, -1 for an empty one; a KeyError names an unknown label."""
-    number = {"": -1} | {name: i for i, name in enumerate(class_names)}
+    number = {name: i for i, name in enumerate(["", *class_names], -1)}
     return np.array([number[text] for text in texts], dtype=np.int64)
 
 
 def check_positions(
     positions: npt.NDArray[Any], num_nodes: int, where: str, ndim: int = 1
 ) -> IntArray:
-    """Node positions as int64.
-
-    Raises:
-        InputError: They are no integers from 0 to ``num_nodes - 1``, or have another number of
-            dimensions; the message starts with ``where``.
-    """
+    """Node positions as int64; an InputError about others starts with ``where``."""
     if positions.ndim != ndim or positions.dtype.kind not in "iu":
-        got = f"{positions.dtype} of shape {positions.shape}"
         raise InputError(
-            f"{where} must be an array of integers with {ndim} dimension(s), got {got}. Store "
-            "numpy.flatnonzero(mask) for a mask."
+            f"{where} must be an array of integers with {ndim} dimension(s), got {positions.dtype} "
+            f"of shape {positions.shape}. Store numpy.flatnonzero(mask) for a mask."
         )
     outside = positions[(positions < 0) | (positions >= num_nodes)]
     if outside.size:

@@ -47,7 +47,7 @@ def test_every_part_prints_and_writes_its_ratio(
 def test_parts_and_threads_can_be_chosen_and_what_is_missing_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "pyg_available", lambda: False)
+    monkeypatch.setattr(measure, "find_spec", lambda name: None)
     monkeypatch.delenv("PAMT_DATA", raising=False)
     monkeypatch.setenv("PAMT_CACHE", str(tmp_path / "cache"))
     argv = ["epoch", "layer", *SMALL, "--threads", "2", "--folder", str(tmp_path)]
@@ -58,7 +58,7 @@ def test_parts_and_threads_can_be_chosen_and_what_is_missing_is_left_out(
     assert set(content) == {"environment", "layer", "growth"}
     captured = capsys.readouterr()
     assert captured.out.count("## ") == 1
-    assert "epoch left out" in captured.err
+    assert "epoch, synthetic is left out: it needs pip" in captured.err
     assert "ms_academic is left out: " in captured.err
 
 

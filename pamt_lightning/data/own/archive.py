@@ -48,16 +48,7 @@ _UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 def read_npz(
     path: str | Path, data: bytes | None = None, ignored: Collection[str] = ()
 ) -> RawGraph:
-    """Read the graph in an ``.npz`` file; the caller adds the file's hash.
-
-    Args:
-        path: The file.
-        data: Its bytes, if they have been read already.
-        ignored: Keys that are treated as absent.
-
-    Raises:
-        InputError: The file has a defect; the message names the file and the key.
-    """
+    """Read the graph in an ``.npz`` file, see `NpzArchive`; the caller adds the file's hash."""
     with closing(NpzArchive(path, data, ignored)) as archive:
         features = _features(archive)
         num_nodes = int(features.shape[0])
@@ -77,9 +68,12 @@ def read_npz(
 class NpzArchive:
     """An open ``.npz`` file whose arrays are checked as they are read; nothing is unpickled.
 
-    Attributes:
+    A defect raises an `InputError` that names the file and the key.
+
+    Args:
         path: The file.
-        keys: Names of its arrays.
+        data: Its bytes, if they have been read already.
+        ignored: Keys that are treated as absent.
     """
 
     def __init__(
@@ -186,8 +180,8 @@ class NpzArchive:
 def _stored_form(archive: NpzArchive, what: str, plain_key: str, csr_name: str) -> str:
     """The key, or the prefix of the CSR keys, under which the file stores a matrix."""
     used = [plain_key] if plain_key in archive.keys else []
-    for prefix in (f"{csr_name}_", f"{csr_name}_matrix."):
-        used += [prefix] if any(prefix + part in archive.keys for part in _CSR_PARTS) else []
+    prefixes = f"{csr_name}_", f"{csr_name}_matrix."
+    used += [each for each in prefixes if any(each + part in archive.keys for part in _CSR_PARTS)]
     if len(used) == 1:
         return used[0]
     problem = f"stored more than once ({', '.join(used)})" if used else "missing"

@@ -19,10 +19,6 @@ from pamt_lightning.errors import InputError
 def read_own_graph(path: str | Path) -> RawGraph:
     """Read a graph from an ``.npz`` file or a folder; the attributes of a store stay on disk.
 
-    Returns:
-        The graph, undirected, unweighted, without self-loops and duplicate edges, with the SHA-256
-        of each file that was read.
-
     Raises:
         InputError: The path or something in the files is not as expected; the message names the
             file, the line or key, the expectation, the value found, and a fix.

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,19 +44,27 @@ def read_csv_folder(folder: Path) -> RawGraph:
     """
     table = CsvTable(folder / NODES_FILE, required=[_ID])
     id_column = table.columns.index(_ID)
-    label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
-    columns = [i for i in range(len(table.columns)) if i not in (id_column, label_column)]
+    columns = [i for i, name in enumerate(table.columns) if name not in (_ID, _LABEL)]
     if not columns:
         found = ", ".join(table.columns)
         raise table.error(1, f"there is no feature column beside {found}. Add a numeric column.")
+    label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
     position: dict[str, int] = {}
     labels: list[str] = []
     blocks: list[Features] = []
-    for start, rows in table.chunks():
-        for number, row in enumerate(rows, start):
-            _add_id(table, position, row[id_column], number)
+    rows = table.rows()
+    while chunk := list(islice(rows, max(1, _CELLS_PER_CHUNK // len(table.columns)))):
+        for line, row in chunk:
+            node_id = row[id_column]
+            if not node_id.strip():
+                raise table.error(line, f"the `{_ID}` is empty. Give every node an id.")
+            if node_id in position:
+                first = next(line for line, row in table.rows() if row[id_column] == node_id)
+                problem = f"the `{_ID}` {node_id!r} is used on line {first} already"
+                raise table.error(line, f"{problem}. Each node has one row and an id of its own.")
+            position[node_id] = len(position)
             labels.append("" if label_column is None else row[label_column].strip())
-        blocks.append(pack_features(_parse_features(table, start, rows, columns)))
+        blocks.append(pack_features(_parse_features(table, chunk, columns)))
     if not position:
         raise table.error(2, "there is no row below the header. Add one row per node.")
     class_names = sort_class_names(label for label in labels if label)
@@ -111,28 +117,13 @@ class CsvTable:
             twice = next(name for name in self.columns if self.columns.count(name) > 1)
             raise self.error(1, f"the header has the column `{twice}` twice. Keep one.")
 
-    def chunks(self) -> Iterator[tuple[int, list[list[str]]]]:
-        """Lists of rows, each with the number of its first row (from 0, header not counted)."""
-        width, start = len(self.columns), 0
-        try:
-            with self._open() as reader:
-                next(reader)
-                while chunk := list(islice(reader, max(1, _CELLS_PER_CHUNK // width))):
-                    rows = [row for row in chunk if row]
-                    if {len(row) for row in rows} - {width}:
-                        raise csv.Error
-                    yield start, rows
-                    start += len(rows)
-        except (csv.Error, UnicodeDecodeError):
-            for _ in self.rows():  # fails on the same row, and knows its line
-                pass
-            raise  # unless the file was changed meanwhile
-
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row with the line on which it starts; slow, for error messages."""
+        """Each row below the header, with the line on which it starts."""
         width, line = len(self.columns), 1
         try:
-            with self._open() as reader:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                # Strict: a quote that is never closed is an error, not a cell with half the file.
+                reader = csv.reader(file, delimiter=self._delimiter, strict=True)
                 for row in reader:
                     if row and len(row) != width:
                         fix = 'Put a text that contains the separator in double quotes ("...").'
@@ -148,42 +139,22 @@ class CsvTable:
             problem = f"the row cannot be split into cells ({error})"
             raise self.error(line, f"{problem}. {fix}") from None
 
-    def line_of(self, row: int) -> int:
-        """The line of a row; not ``row + 2`` if there are blank lines or quoted line breaks."""
-        return next(islice(self.rows(), row, None))[0]
-
     def error(self, line: int, message: str) -> InputError:
         """An error about one line of the file."""
         return InputError(f"{self.path}, line {line}: {message}")
 
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
-            # Strict: a quote that is never closed is an error and not a cell with half the file.
-            yield csv.reader(file, delimiter=self._delimiter, strict=True)
-
-
-def _add_id(table: CsvTable, position: dict[str, int], node_id: str, row: int) -> None:
-    if not node_id.strip():
-        raise table.error(table.line_of(row), f"the `{_ID}` is empty. Give every node an id.")
-    if position.setdefault(node_id, row) != row:
-        first = table.line_of(position[node_id])
-        fix = "Each node has one row and an id of its own."
-        text = f"the `{_ID}` {node_id!r} is used on line {first} already. {fix}"
-        raise table.error(table.line_of(row), text)
-
 
 def _parse_features(
-    table: CsvTable, start: int, rows: Sequence[Sequence[str]], columns: Sequence[int]
+    table: CsvTable, rows: Sequence[tuple[int, list[str]]], columns: Sequence[int]
 ) -> npt.NDArray[np.float64]:
     """The features of some rows as finite numbers."""
-    cells = [row[column] for row in rows for column in columns]
+    cells = [row[column] for _, row in rows for column in columns]
     values = _finite_numbers(cells)
     if values is None:
         bad = next(i for i, cell in enumerate(cells) if _finite_numbers([cell]) is None)
         row, column = divmod(bad, len(columns))
         raise table.error(
-            table.line_of(start + row),
+            rows[row][0],
             f"column `{table.columns[columns[column]]}` holds {cells[bad]!r}, but each feature "
             "must be a finite number with a decimal point, at most 3.4e38 in size. Replace it, for "
             "instance by 0; turn texts into numbers, or remove the column.",
@@ -216,26 +187,23 @@ def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
     if extra:
         fix = "The graph is unweighted: leave out edges that should not count."
         raise table.error(1, f"there is also `{extra[0]}` beside `source` and `target`. {fix}")
-    blocks = [np.empty(0, dtype=np.int64)]
-    try:
-        for _, rows in table.chunks():
-            # Which column is the source does not matter: the graph is undirected.
-            ends = map(position.__getitem__, chain.from_iterable(rows))
-            blocks.append(np.fromiter(ends, dtype=np.int64, count=2 * len(rows)))
-    except KeyError as error:
-        raise _unknown_id(table, error.args[0], position) from None
-    edges = np.concatenate(blocks)
-    adjacency = adjacency_of(edges[::2], edges[1::2], len(position))
+    ends = np.fromiter(_ends(table, position), dtype=np.int64)
+    adjacency = adjacency_of(ends[::2], ends[1::2], len(position))
     if adjacency.nnz == 0:
-        problem = f"there are no edges between two different nodes in {len(edges) // 2} rows"
+        problem = f"there are no edges between two different nodes in {len(ends) // 2} rows"
         raise table.error(2, f"{problem}. Add one row per edge.")
     return adjacency
 
 
-def _unknown_id(table: CsvTable, node_id: str, position: dict[str, int]) -> InputError:
-    line, row = next(each for each in table.rows() if node_id in each[1])
-    fix = "Add the node there, or remove the edge."
-    if node_id.strip() in position:
-        fix = "Without the spaces around it the id is known: remove them."
-    column = table.columns[row.index(node_id)]
-    return table.error(line, f"the {column} {node_id!r} is not an `{_ID}` in {NODES_FILE}. {fix}")
+def _ends(table: CsvTable, position: dict[str, int]) -> Iterator[int]:
+    """The two nodes of each edge; which is the source does not matter in an undirected graph."""
+    for line, (one, other) in table.rows():
+        if one not in position or other not in position:
+            column, node_id = (1, other) if one in position else (0, one)
+            fix = "Add the node there, or remove the edge."
+            if node_id.strip() in position:
+                fix = "Without the spaces around it the id is known: remove them."
+            problem = f"the {table.columns[column]} {node_id!r} is not an `{_ID}` in {NODES_FILE}"
+            raise table.error(line, f"{problem}. {fix}")
+        yield position[one]
+        yield position[other]

@@ -75,14 +75,10 @@ class GraphStore:
     def adjacency(self) -> sp.csr_array:
         """The adjacency ``[n, n]``; its ones are made here, as they are not stored."""
         indptr, indices = self.arrays["adjacency_indptr"], self.arrays["adjacency_indices"]
-        rising = indptr[0] == 0 and bool((indptr[1:] >= indptr[:-1]).all())
-        inside = indices.min(initial=0) >= 0 and indices.max(initial=-1) < self.num_nodes
-        for name, good in (("adjacency_indptr", rising), ("adjacency_indices", inside)):
-            if not good:
-                raise InputError(
-                    f"{self.folder / name}.npy is damaged: an entry is not a node of the graph. "
-                    "Copy or convert the graph again."
-                )
+        if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+            raise self._damaged("adjacency_indptr", "row pointers must rise from 0")
+        if indices.min(initial=0) < 0 or indices.max(initial=-1) >= self.num_nodes:
+            raise self._damaged("adjacency_indices", "an entry is not a node of the graph")
         ones = np.ones(len(indices), dtype=np.float32)
         return sp.csr_array((ones, indices, indptr), shape=(self.num_nodes, self.num_nodes))
 
@@ -111,18 +107,11 @@ class GraphStore:
         )
 
     def verify(self) -> None:
-        """Read every byte and compare it with the header.
-
-        Raises:
-            InputError: An array is not the one that was written; the message names the file.
-        """
+        """Read every byte; an InputError names the array that is not the one that was written."""
         for name, facts in self.header["arrays"].items():
             found = sha256_of_array(self.arrays[name])
             if found != facts["sha256"]:
-                raise InputError(
-                    f"{self.folder / name}.npy is damaged: {HEADER} gives SHA-256 "
-                    f"{facts['sha256']}, found {found}. Copy or convert the graph again."
-                )
+                raise self._damaged(name, f"{HEADER} gives SHA-256 {facts['sha256']}, got {found}")
 
     def _check_arrays(self) -> None:
         """Check that the arrays fit each other: mapped memory is read without bounds checks."""
@@ -149,6 +138,10 @@ class GraphStore:
             if name in self.arrays and self.arrays[name].shape != shape:
                 found = self.arrays[name].shape
                 raise self._error(f"must have `{name}` of shape {shape}, got {found}")
+
+    def _damaged(self, name: str, why: str) -> InputError:
+        path = self.folder / f"{name}.npy"
+        return InputError(f"{path} is damaged: {why}. Copy or convert the graph again.")
 
     def _error(self, what: str) -> InputError:
         return InputError(f"{self.folder / HEADER} {what}. Convert the graph again.")
@@ -202,13 +195,7 @@ def _mapped(folder: Path, name: str, facts: Any) -> Array:
 
 
 class NpyStream:
-    """A ``.npy`` file that is written row by row: its header is completed when it is closed.
-
-    Args:
-        path: The file; it is overwritten.
-        dtype: Type of its entries.
-        row_shape: Shape of a row; empty for a list of numbers.
-    """
+    """A ``.npy`` file that is written row by row: its header is completed when it is closed."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
         self.dtype, self.row_shape, self.num_rows = np.dtype(dtype), row_shape, 0

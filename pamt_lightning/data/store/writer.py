@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any
 
@@ -31,7 +32,6 @@ from pamt_lightning.errors import InputError
 
 Array = npt.NDArray[Any]
 
-_TEMPORARY = "sorting"  # folder of temporary files inside the unfinished store
 _ROWS_AT_ONCE = 1 << 16  # nodes that `write_store` takes at a time
 _DRAWN_NODES, _DRAWN_EDGES = 1 << 18, 1 << 22  # that `write_synthetic` draws at a time
 
@@ -49,6 +49,9 @@ class GraphStoreWriter:
         feature_names: Names of the attributes, if they have any.
         scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
             for sparse attributes and ``standard`` for dense ones.
+
+    Attributes:
+        split: The positions of nodes in ``train``, ``val`` and ``test``, if the graph has a split.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class GraphStoreWriter:
         self._moments = Moments(num_features)
         self._streams: dict[str, NpyStream] = {}
         self._ids: list[Array] = []
-        self._split: dict[str, Array] = {}
+        self.split: Mapping[str, Array] = {}
         if self.folder.exists():
             raise InputError(f"{self.folder} exists already: choose another name, or remove it.")
         # The unfinished store; the stack closes all files, then removes it.
@@ -81,12 +84,12 @@ class GraphStoreWriter:
         self._stack = ExitStack()
         self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
         try:
-            (self._part / _TEMPORARY).mkdir(parents=True)
-            self._edges = EdgeSorter(self._part / _TEMPORARY)
+            self._part.mkdir(parents=True)
+            entries = TemporaryFile(dir=self._part)  # noqa: SIM115 - the stack closes it
+            self._edges = EdgeSorter(self._stack.enter_context(entries))
         except OSError as error:
             self._stack.close()
             raise self._cannot_write(error) from None
-        self._stack.enter_context(self._edges.pairs)
 
     def __enter__(self) -> GraphStoreWriter:
         return self
@@ -106,30 +109,24 @@ class GraphStoreWriter:
     def add_nodes(
         self, features: Array | sp.csr_array, labels: Array, node_ids: Array | None = None
     ) -> None:
-        """Add the next nodes.
+        """Add the next nodes: finite ``features [m, d]``, dense or sparse; labels -1 if unknown.
 
-        Args:
-            features: ``[m, d]`` numbers, dense or sparse, all finite.
-            labels: ``[m]`` class numbers, -1 where unknown.
-            node_ids: ``[m]`` integers or texts; given for all nodes or for none.
+        The ids are integers or texts; they are given for all nodes or for none.
         """
-        classes, shape, last = np.asarray(labels), features.shape, len(self.class_names) - 1
+        classes, last = np.asarray(labels), len(self.class_names) - 1
         count = len(classes)
         where = f"of nodes {self.num_nodes} to {self.num_nodes + count - 1}"
-        expected = (count, self.num_features)
-        if shape != expected:
-            raise InputError(f"`features` {where} must be of shape {expected}, got {shape}.")
+        if features.shape != (count, self.num_features):
+            shapes = f"{(count, self.num_features)}, got {features.shape}"
+            raise InputError(f"`features` {where} must be of shape {shapes}.")
         if classes.dtype.kind not in "iu" or ((classes < -1) | (classes > last)).any():
             got = f"{classes.dtype} {np.unique(classes)[:5]}"
-            raise InputError(
-                f"`labels` {where} must be whole numbers from -1 to {last}, got {got}."
-            )
+            raise InputError(f"`labels` {where} must be integers from -1 to {last}, got {got}.")
         if (node_ids is None) != (not self._ids) and self.num_nodes:
             raise InputError("`node_ids` must be given for all nodes or for none.")
         if node_ids is not None and np.shape(node_ids) != (count,):
             raise InputError(f"`node_ids` {where} must be {count}, got {np.shape(node_ids)}.")
-        is_sparse = sp.issparse(features)
-        self._add_features(sp.csr_array(features) if is_sparse else np.asarray(features), where)
+        self._add_features(features, where)
         self._stream("labels", np.int32).append(classes)
         if node_ids is not None:
             self._ids.append(np.asarray(node_ids))
@@ -138,23 +135,17 @@ class GraphStoreWriter:
     def add_edges(self, sources: Array, targets: Array) -> None:
         """Add undirected edges, each in one direction or in both.
 
-        Args:
-            sources: ``[m]`` positions of nodes, from 0; the nodes may be added later.
-            targets: ``[m]`` the other ends.
+        They are given by positions of nodes, from 0; the nodes may be added later.
         """
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
         if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or kinds - {"i", "u"}:
             got = ", ".join(f"{side.dtype} of shape {side.shape}" for side in ends)
-            raise InputError(f"edges must be two lists of whole numbers of one length, got {got}.")
+            raise InputError(f"edges must be two lists of integers of one length, got {got}.")
         pairs = np.stack(ends, axis=1).astype(np.int64)
         if pairs.min(initial=0) < 0:
             raise InputError(f"edges must join node positions from 0 on, got {pairs.min()}.")
         self._edges.add(pairs)
-
-    def set_split(self, train: Array, val: Array, test: Array) -> None:
-        """Give the graph a split of its own: positions of nodes."""
-        self._split = {"train": train, "val": val, "test": test}
 
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
         if name not in self._streams:
@@ -164,6 +155,7 @@ class GraphStoreWriter:
 
     def _add_features(self, features: Any, where: str) -> None:
         is_sparse = sp.issparse(features)
+        features = sp.csr_array(features) if is_sparse else np.asarray(features)
         if ("features" if is_sparse else "features_data") in self._streams:
             raise InputError(f"`features` {where} must be sparse or dense as those before them.")
         values = features.data if is_sparse else features
@@ -191,26 +183,26 @@ class GraphStoreWriter:
     def _finish(self) -> None:
         """Write what is known only at the end, and give the store its name."""
         edges, last = self._edges, self.num_nodes - 1
-        if self.num_nodes == 0 or edges.num_pairs == 0:
+        if self.num_nodes == 0 or edges.num_entries == 0:
             raise InputError(f"{self.folder} must have nodes and edges, got none.")
         if edges.last_node > last:
             raise InputError(f"edges must join nodes 0 to {last}, got {edges.last_node}.")
         limit = np.iinfo(np.int32).max
-        kind = np.int32 if max(2 * edges.num_pairs, self.num_nodes) < limit else np.int64
+        kind = np.int32 if max(edges.num_entries, self.num_nodes) < limit else np.int64
         indptr = self._stream("adjacency_indptr", kind)
         edges.write(self.num_nodes, indptr, self._stream("adjacency_indices", kind))
+        edges.file.close()
         if self._ids:
             ids = np.concatenate(self._ids)
             if ids.dtype.kind not in "iuU":
                 raise InputError(f"`node_ids` must be integers or texts, got {ids.dtype}.")
             check_distinct(ids, "`node_ids`")
             self._stream("node_ids", ids.dtype).append(ids)
-        for name, index in self._split.items():
+        for name, index in self.split.items():
             checked = check_positions(np.asarray(index), self.num_nodes, f"`{name}` of the split")
             self._stream(f"{name}_index", np.int64).append(checked)
         if self._scaling == "standard":
             self._standardize()
-        shutil.rmtree(self._part / _TEMPORARY)
         arrays = {name: stream.close() for name, stream in sorted(self._streams.items())}
         header = {
             "format": FORMAT,
@@ -229,7 +221,7 @@ class GraphStoreWriter:
 
     def _standardize(self) -> None:
         """Scale dense attributes, now that the mean and deviation of all columns are known."""
-        measured = self._part / _TEMPORARY / "measured.npy"
+        measured = self._part / "measured.npy"
         self._streams.pop("features").close()
         (self._part / "features.npy").rename(measured)
         scaling = Scaling("standard", self._moments.mean, self._moments.std)
@@ -237,6 +229,8 @@ class GraphStoreWriter:
         scaled = self._stream("features", np.float32, self.num_features)
         for start in range(0, self.num_nodes, _ROWS_AT_ONCE):
             scaled.append(np.asarray(scaling.apply(rows[start : start + _ROWS_AT_ONCE])))
+        del rows  # a mapped file cannot be removed on Windows
+        measured.unlink()
         for name in ("mean", "std"):
             self._stream(f"features_{name}", np.float64).append(getattr(self._moments, name))
 
@@ -259,8 +253,7 @@ def write_store(
             writer.add_nodes(raw.features[rows], raw.labels[rows], own_ids)
             upper = sp.coo_array(sp.triu(raw.adjacency[rows], start + 1))
             writer.add_edges(upper.row.astype(np.int64) + start, upper.col)
-        if raw.given_splits:
-            writer.set_split(**raw.given_splits)
+        writer.split = raw.given_splits
 
 
 def write_synthetic(
@@ -282,7 +275,7 @@ def write_synthetic(
             labels = model.labels[start : start + _DRAWN_NODES]
             words = model.draw_words(labels)
             if is_sparse is None:  # all blocks are as the first one
-                is_sparse = words.nnz / (words.shape[0] * words.shape[1]) < MAX_SPARSE_DENSITY
+                is_sparse = words.nnz / np.prod(words.shape) < MAX_SPARSE_DENSITY
             writer.add_nodes(words if is_sparse else words.toarray(), labels)
             bar.update(len(labels))
         kinds = [(model.draw_inside, model.num_inside), (model.draw_across, model.num_across)]

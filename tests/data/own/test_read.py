@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.errors import InputError
+from tests.data.store.graphs import assert_same
 
 
 def write_both(folder: Path) -> None:
@@ -22,30 +24,26 @@ def write_both(folder: Path) -> None:
 def test_csv_files_and_an_archive_hold_the_same_graph_each_with_its_hashes(tmp_path: Path) -> None:
     write_both(tmp_path)
     table, archive = read_own_graph(tmp_path), read_own_graph(str(tmp_path / "graph.npz"))
-    np.testing.assert_array_equal(table.adjacency.toarray(), archive.adjacency.toarray())
-    np.testing.assert_array_equal(table.features, archive.features)
-    np.testing.assert_array_equal(table.labels, archive.labels)
-    assert table.class_names == archive.class_names == ("x", "y")
+    assert_same(replace(table, node_ids=np.arange(3), feature_names=()), archive)
     assert table.node_ids.tolist() == ["0", "1", "2"]
-    assert archive.node_ids.tolist() == [0, 1, 2]
-    hashes = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()
-    }
-    assert {**table.hashes, **archive.hashes} == hashes
-    assert [*archive.hashes] == ["graph.npz"]
+    for raw, names in ((table, ["edges.csv", "nodes.csv"]), (archive, ["graph.npz"])):
+        contents = {name: (tmp_path / name).read_bytes() for name in names}
+        assert raw.hashes == {name: sha256(data).hexdigest() for name, data in contents.items()}
 
 
-@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv"])
-def test_a_missing_file_of_the_folder_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("removed", "path", "message"),
+    [
+        ("nodes.csv", ".", r"nodes\.csv is missing"),
+        ("edges.csv", ".", r"edges\.csv is missing"),
+        ("graph.npz", "graph.npz", "no such file or folder"),
+        ("graph.npz", "edges.csv", r"ends in '\.csv'"),
+    ],
+)
+def test_what_is_not_a_graph_is_refused(
+    tmp_path: Path, removed: str, path: str, message: str
+) -> None:
     write_both(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=rf"{name} is missing"):
-        read_own_graph(tmp_path)
-
-
-def test_a_path_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file or folder"):
-        read_own_graph(tmp_path / "graph.npz")
-    write_both(tmp_path)
-    with pytest.raises(InputError, match=r"ends in '\.csv'"):
-        read_own_graph(tmp_path / "edges.csv")
+    (tmp_path / removed).unlink()
+    with pytest.raises(InputError, match=message):
+        read_own_graph(tmp_path / path)

@@ -22,11 +22,11 @@ def as_array(features: Any) -> np.ndarray:
 def assert_same(found: RawGraph, expected: RawGraph) -> None:
     assert abs(found.adjacency - expected.adjacency).nnz == 0
     assert found.adjacency.has_canonical_format
-    for name in ("labels", "node_ids"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.labels, expected.labels, strict=True)
+    np.testing.assert_array_equal(found.node_ids, expected.node_ids)
     ours, theirs = found.features, expected.features
     assert sp.issparse(ours) == sp.issparse(theirs)
-    np.testing.assert_array_equal(as_array(ours), as_array(theirs))
+    np.testing.assert_array_equal(as_array(ours), as_array(theirs), strict=True)
     assert found.class_names == expected.class_names
     assert found.feature_names == expected.feature_names
 

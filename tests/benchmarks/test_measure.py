@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pamt_lightning.benchmarks.growth import Size
-from pamt_lightning.benchmarks.report import Report, shown_seconds
+from pamt_lightning.benchmarks.measure import Report, shown_seconds
 from pamt_lightning.benchmarks.timing import Row
 
 ROW = Row("pubmed", {"a": 0.5, "b": 1.5}, 3.0, (2.0, 4.0), "hidden 64")
@@ -21,10 +21,9 @@ def test_exponents_are_slopes_of_logarithms() -> None:
     assert Report({}, {}, SIZES[:1]).exponents() == {}
 
 
-def test_markdown_has_a_table_for_each_part_with_results() -> None:
-    text = Report({"torch": "2"}, {"trainer": [ROW], "layer": []}, SIZES[:1]).markdown()
+def test_markdown_has_a_table_for_each_part() -> None:
+    text = Report({"torch": "2"}, {"trainer": [ROW]}, SIZES[:1]).markdown()
     assert "| pubmed | 500.0 ms | 1.50 s | 3.00 × (2.00–4.00) | hidden 64 |" in text
-    assert "first layer" not in text
     assert "| 10 | 1.00 s | 1.00 s | 5 MB |" in text
     assert shown_seconds(0.00123) == "1.23 ms"
 
