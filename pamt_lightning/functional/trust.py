@@ -14,16 +14,10 @@ _RANDOM_PAIRS = 1 << 16
 
 
 def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of the attributes of two nodes, for many pairs of nodes.
+    """Cosine of the attributes ``[N, F]``, dense or CSR, of both nodes of each pair.
 
-    Args:
-        x: Attributes, dense or CSR, shape ``[N, F]``.
-        first: One node of each pair, shape ``[M]``.
-        second: The other, shape ``[M]``.
-
-    Returns:
-        One value per pair in double precision, rounded to nine decimals so that the order of a sum
-        does not matter, shape ``[M]``; 0 if a node has no attributes.
+    Values ``[M]`` are in double precision, rounded to nine decimals so that the order of a sum does
+    not matter; 0 if a node has no attributes.
     """
     require_shape("second", second.shape, "M", M=len(first))
     nodes = torch.arange(x.shape[0], device=first.device)
@@ -37,11 +31,8 @@ def random_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Pairs of nodes as edges would join them at random, with the degrees that the nodes have.
 
-    A node is drawn in proportion to its number of edges, self-loops not counted.
-
-    Returns:
-        Both nodes of each pair, shape ``[M]``: fewer than ``num_pairs``, because pairs of a node
-        with itself are left out.
+    A node is drawn in proportion to its number of edges, self-loops not counted. Pairs of a node
+    with itself are left out, so there are fewer than ``num_pairs``.
     """
     rows = adj.row_index.long()
     ends = rows[rows != adj.col]
@@ -62,13 +53,8 @@ def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BI
     regression), and :math:`\pi_0` is the largest share that leaves no probability above 1: an upper
     bound, which is reached if the lowest scores all come from the null.
 
-    Args:
-        scores: The observed scores, shape ``[M]``.
-        null: Scores drawn from :math:`f_0`.
-        num_bins: Number of bins; fewer if many scores are equal.
-
-    Returns:
-        The probability for each score, shape ``[M]``; their mean is :math:`\pi_0`.
+    ``null`` are scores drawn from :math:`f_0`; the mean of the result is :math:`\pi_0`. There are
+    fewer than ``num_bins`` bins if many scores are equal.
     """
     require_in("[1, inf)", num_bins=num_bins)
     if len(scores) == 0 or len(null) == 0:
@@ -95,9 +81,7 @@ def falling_regression(values: Tensor, weights: Tensor) -> Tensor:
     .. math:: \hat{v}_i = \min_{j \le i} \max_{k \ge i}
         \frac{\sum_{l=j}^{k} w_l v_l}{\sum_{l=j}^{k} w_l}
 
-    Args:
-        values: :math:`v`, shape ``[B]``; the result takes :math:`O(B^2)` memory.
-        weights: :math:`w`, positive, shape ``[B]``.
+    Takes :math:`O(B^2)` memory for ``[B]`` values and positive weights.
     """
     zero = values.new_zeros(1)
     sums = torch.cat([zero, torch.cumsum(values * weights, 0)])
@@ -124,9 +108,6 @@ def trust_edges(adj_norm: SparseOperator, x: Tensor, generator: torch.Generator)
         adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
         x: Attributes, dense or CSR, shape ``[N, F]``.
         generator: For the random pairs, on the CPU.
-
-    Returns:
-        :math:`A_t`, with the sparsity of ``adj_norm``.
     """
     require_shape("x", x.shape, "N F", N=adj_norm.num_nodes)
     rows, cols = adj_norm.row_index.long(), adj_norm.col.long()

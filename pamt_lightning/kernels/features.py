@@ -72,10 +72,10 @@ class DenseFeatures(_Rows):
 
     def take_rows(self, nodes: Tensor | slice) -> DenseFeatures:
         """Some rows; those of a slice share the memory of this matrix."""
+        first = 0
         if isinstance(nodes, slice):
-            first = nodes.indices(self.shape[0])[0]
-            return DenseFeatures(self.matrix[nodes], first_row=self.first_row + first)
-        return DenseFeatures(self.matrix[nodes])
+            first = self.first_row + nodes.indices(self.shape[0])[0]
+        return DenseFeatures(self.matrix[nodes], first_row=first)
 
     def starting_at(self, first_row: int, first_entry: int) -> DenseFeatures:
         """The same rows, after so many rows and stored entries of the whole."""
@@ -159,8 +159,7 @@ class SparseFeatures(_Rows):
 
     def to_dense(self) -> DenseFeatures:
         """The same as a dense matrix."""
-        pattern = self.pattern
-        csr = csr_tensor(pattern.crow, pattern.col, self.values, pattern.num_columns)
+        csr = csr_tensor(self.pattern.crow, self.pattern.col, self.values, self.shape[1])
         return DenseFeatures(csr.to_dense(), first_row=self.first_row)
 
     def dropout(self, rate: float, training: bool) -> SparseFeatures:
@@ -195,7 +194,7 @@ class SparseFeatures(_Rows):
             shift = (starts - crow[:-1]).repeat_interleave(counts)
             entries = torch.arange(int(crow[-1]), device=crow.device) + shift
             first_row = first_entry = 0
-        pattern = CsrPattern(crow, self.pattern.col[entries], self.pattern.num_columns)
+        pattern = CsrPattern(crow, self.pattern.col[entries], self.shape[1])
         return SparseFeatures(pattern, self.values[entries], first_entry, first_row=first_row)
 
     def starting_at(self, first_row: int, first_entry: int) -> SparseFeatures:

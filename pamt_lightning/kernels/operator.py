@@ -37,10 +37,7 @@ class SparseOperator:
     def from_csr(
         cls, csr: Tensor, dtype: torch.dtype | None = None, rows: RowShare | None = None
     ) -> SparseOperator:
-        """Take over the rows of this process (default: all) from a CSR tensor, sharing its memory.
-
-        The values are converted to ``dtype`` if it is given.
-        """
+        """Take over the rows of this process, by default all, and share memory if possible."""
         if csr.layout != torch.sparse_csr or csr.dim() != 2 or csr.shape[0] != csr.shape[1]:
             raise ValueError(
                 "`csr` must be a square sparse CSR tensor [N, N], "
@@ -107,10 +104,7 @@ class SparseOperator:
         return self.rows.gather((self.to_csr() @ ones).squeeze(1))
 
     def sample(self, h: Tensor) -> Tensor:
-        """The entries of ``h @ h.T`` at the stored entries, shape ``[nnz]``, for ``h`` ``[N, C]``.
-
-        Only these are computed; the ``[N, N]`` product never exists.
-        """
+        """The entries of ``h @ h.T`` at the stored entries, shape ``[nnz]``; only these exist."""
         h = h.contiguous()  # copied once, not once for each side
         csr = csr_tensor(self.crow, self.col, self.values.to(h.dtype), self.num_nodes)
         return products_at_entries(csr, h[self.rows.local], h)
