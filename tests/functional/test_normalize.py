@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional import normalize_adjacency, normalize_symmetric
+from pamt_lightning.functional.normalize import normalize_adjacency, normalize_symmetric
 from pamt_lightning.graph import Graph
 from tests.matrices import normalized, operator, with_index_type
 

@@ -8,13 +8,11 @@ import torch
 from scipy.optimize import isotonic_regression
 from torch import Tensor
 
-from pamt_lightning.functional import (
+from pamt_lightning.functional import normalize_adjacency, pair_cosine, trust_edges
+from pamt_lightning.functional.trust import (
     falling_regression,
     local_false_discovery_rate,
-    normalize_adjacency,
-    pair_cosine,
     random_pairs,
-    trust_edges,
 )
 from pamt_lightning.kernels.operator import SparseOperator
 from tests.matrices import operator
@@ -128,7 +126,7 @@ def test_the_mean_rate_is_the_share_also_where_bins_are_pooled(size: int) -> Non
     assert len(set(rate.tolist())) < 15  # of 40 bins
 
 
-def test_what_is_all_null_is_told_so_and_what_is_far_from_it_too() -> None:
+def test_scores_of_the_null_and_far_from_it_are_told_apart() -> None:
     draw = torch.rand(2, 20_000, generator=generator(), dtype=torch.float64)
     same = local_false_discovery_rate(draw[0], draw[1])
     assert float(same.mean()) > 0.8

@@ -58,17 +58,6 @@ def test_lightnings_own_callbacks_and_loggers_see_the_metrics(tmp_path: Path) ->
     assert all(0 <= float(row["val_acc"]) <= 1 for row in rows)
 
 
-def test_the_batch_is_kept_for_the_training_only(tmp_path: Path) -> None:
-    data = small_data()
-    model = small_model(data)
-    model.refresh_interval = 1
-    with pytest.raises(RuntimeError, match="no training"):
-        model.on_train_epoch_start()  # a refresh without a batch is an error
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    with pytest.raises(RuntimeError, match="no training"):
-        _ = model.fit_batch
-
-
 def test_batches_of_nodes_are_refused_by_methods_of_the_whole_graph(tmp_path: Path) -> None:
     data = small_data(batch_size=100)
     model = GCNModule(data.num_features, data.num_classes)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from pamt_lightning import PTSModule
-from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.functional import one_hot_rows
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, seeded, small_data, small_model
 
@@ -30,9 +30,7 @@ def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
     assert model.last_loss is not None
 
 
-def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(
-    tmp_path: Path,
-) -> None:
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(tmp_path: Path) -> None:
     data = small_data()
     fresh = small_model(data, refresh_interval=0)
     quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
@@ -61,14 +59,3 @@ def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> N
         y[train] = y0[train]
     assert model.soft_labels is not None
     torch.testing.assert_close(model.soft_labels, y)
-
-
-def test_the_prediction_is_propagated(tmp_path: Path) -> None:
-    data = small_data()
-    model = seeded(PTSModule, data, alpha=0.15, num_steps=7).eval()
-    batch = data.full_batch()
-    prediction = model.predict_nodes(batch)
-    assert prediction.logits is not None
-    dense, start = batch.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
-    expected = propagate(dense, start, num_steps=7, alpha=0.15)
-    torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))

@@ -22,21 +22,6 @@ def test_logits_are_those_of_the_mlp_propagated(small_graph: Graph) -> None:
     torch.testing.assert_close(net(x, adj_norm), expected)
 
 
-@pytest.mark.parametrize(("alpha", "num_steps"), [(1.0, 10), (0.1, 0)])
-def test_alpha_one_or_no_steps_is_the_mlp(small_graph: Graph, alpha: float, num_steps: int) -> None:
-    net = seeded_appnp(alpha, num_steps)
-    x, _, adj_norm, _ = inputs(small_graph)
-    assert torch.equal(net(x, adj_norm), net.mlp(x))
-
-
-def test_many_steps_reach_personalised_page_rank(small_graph: Graph) -> None:
-    net = seeded_appnp(alpha=0.2, num_steps=200)
-    x, _, adj_norm, _ = inputs(small_graph)
-    eye = torch.eye(300, dtype=torch.float64)
-    exact = 0.2 * torch.linalg.solve(eye - 0.8 * adj_norm.to_dense(), net.mlp(x))
-    torch.testing.assert_close(net(x, adj_norm), exact)
-
-
 @pytest.mark.parametrize(("alpha", "num_steps"), [(0.1, 10), (0.25, 3)])
 def test_logits_and_gradients_are_those_of_pyg(
     small_graph: Graph, alpha: float, num_steps: int

@@ -124,24 +124,6 @@ def test_a_training_may_follow_one_in_inference_mode(small_graph: Graph, name: s
         expected = found
 
 
-@every_network
-def test_another_graph_gives_other_logits(small_graph: Graph, name: str) -> None:
-    x, _, adj, _ = inputs(small_graph)
-    alone = operator(torch.eye(300).double())
-    net = new(name).eval()
-    first = call(name, net, x, adj)
-    assert torch.equal(call(name, net, x, alone), first) == (name == "MLP")
-    assert torch.equal(call(name, net, x, adj), first)
-
-
-@every_network
-def test_its_state_is_its_parameters(small_graph: Graph, name: str) -> None:
-    x, _, adj, _ = inputs(small_graph)
-    net = new(name)
-    call(name, net, x, adj)
-    assert set(net.state_dict()) == {key for key, _ in net.named_parameters()}
-
-
 @pytest.mark.parametrize(("kind", "more"), [(GCN, ()), (GAT, (30, 20)), (RobustGCN, ())])
 def test_weights_begin_by_glorots_rule_and_biases_at_zero(kind: Any, more: tuple[int]) -> None:
     net = kind(400, 40, 30, *more)
