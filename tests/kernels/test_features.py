@@ -40,14 +40,6 @@ def dense_of(x: Features) -> Tensor:
     return x.matrix if isinstance(x, DenseFeatures) else x.to_dense().matrix
 
 
-def transpose_of(x: SparseFeatures) -> Tensor:
-    """The stored transpose as a dense matrix; torch checks that its columns are sorted."""
-    crow, col, _ = x.pattern.transposed
-    return torch.sparse_csr_tensor(
-        crow, col, x.t_values, x.shape[::-1], check_invariants=True
-    ).to_dense()
-
-
 def wide_features(rows: int, index_type: torch.dtype = torch.int32) -> SparseFeatures:
     """Enough entries that the transpose is kept in several blocks of rows."""
     dense = torch.randn(rows, 4, dtype=torch.float64)
@@ -158,7 +150,6 @@ def test_taken_rows_are_those_of_a_dense_matrix(
     assert torch.equal(dense_of(taken), expected)
     assert taken.first_row == (rows.start if isinstance(rows, slice) else 0)
     if isinstance(taken, SparseFeatures) and isinstance(x, SparseFeatures):
-        assert torch.equal(transpose_of(taken), expected.T)
         assert taken.pattern.crow.dtype == taken.pattern.col.dtype == index_type
         if isinstance(rows, slice):
             assert taken.first_entry == csr.crow_indices()[rows.start]
