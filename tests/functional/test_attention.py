@@ -22,11 +22,6 @@ def adj(small_graph: Graph, request: pytest.FixtureRequest) -> SparseOperator:
     return operator(csr_tensor(crow, col, torch.ones(6), 4))
 
 
-@pytest.fixture
-def tiny(six_nodes: Graph) -> SparseOperator:
-    return operator(six_nodes.adjacency).add_identity()
-
-
 def draw(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
@@ -77,7 +72,8 @@ def test_softmax_stands_huge_scores(adj: SparseOperator, level: float, dtype: to
     assert torch.isfinite(grad).all()
 
 
-def test_the_maximum_is_that_of_the_row_not_of_the_graph(tiny: SparseOperator) -> None:
+def test_the_maximum_is_that_of_the_row_not_of_the_graph(six_nodes: Graph) -> None:
+    tiny = operator(six_nodes.adjacency).add_identity()
     # One row far above all others: a maximum over the graph would leave them 0 / 0.
     scores = torch.where(tiny.row_index == 3, 1e4, -1e4)[:, None]
     degree = torch.bincount(tiny.row_index)

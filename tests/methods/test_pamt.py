@@ -44,13 +44,18 @@ def test_soft_labels_are_refreshed_every_t_u_epochs(
     assert watch.epochs == expected  # epoch 1 sees the labels made before training
 
 
+def dense_norm(graph: Graph) -> Tensor:
+    """Â as a dense matrix."""
+    a = graph.adjacency.to_dense().double() + torch.eye(graph.num_nodes, dtype=torch.float64)
+    scale = a.sum(1).rsqrt()
+    return scale[:, None] * a * scale[None, :]
+
+
 def dense_pamt(model: PAMTModule, graph: Graph, epochs: int) -> dict[str, Tensor]:
     """The algorithm of the paper written down with dense matrices and the full H Hᵀ."""
     assert graph.train_index is not None
     x, y, train = graph.x.to_dense().double(), graph.y, graph.train_index
-    a = graph.adjacency.to_dense().double() + torch.eye(graph.num_nodes, dtype=torch.float64)
-    scale = a.sum(1).rsqrt()
-    adj_norm = scale[:, None] * a * scale[None, :]
+    adj_norm = dense_norm(graph)
     w1, b1, w2, b2 = (p.detach().clone().double().requires_grad_() for p in model.parameters())
 
     def logits(rows: Tensor) -> Tensor:
@@ -111,8 +116,7 @@ def test_a_prediction_equals_its_dense_form(way: str, floor: float) -> None:
     prediction = model.predict_nodes(data.full_batch())
     assert prediction.logits is not None
     logits = prediction.logits.double()
-    a = data.graph.adjacency.to_dense().double() + torch.eye(240, dtype=torch.float64)
-    adj = a.sum(1).rsqrt()[:, None] * a * a.sum(1).rsqrt()[None, :]
+    adj = dense_norm(data.graph)
     h = torch.softmax(logits / 2.0, 1)
     h = h / h.norm(dim=1, keepdim=True)
     if way == "mask":

@@ -153,14 +153,11 @@ def test_nodes_without_attributes_or_edges_get_finite_logits(six_nodes: Graph, n
         *[(name, "num_features", 0) for name in NETWORKS],
         *[(name, "num_classes", -3) for name in NETWORKS],
         *[(name, "hidden_dim", 0) for name in NETWORKS if name != "SGC"],
-        *[(name, "dropout", rate) for name in NETWORKS if name != "SGC" for rate in (-0.1, 1.0)],
-        *[
-            ("GAT", "num_heads", 0),
-            ("GAT", "num_output_heads", 0),
-            ("GAT", "attention_dropout", 1.0),
-        ],
+        *[(name, "dropout", 1.0) for name in NETWORKS if name != "SGC"],
+        *[("MLP", "dropout", rate) for rate in (-0.1, float("nan"))],
+        *[("GAT", option, 0) for option in ("num_heads", "num_output_heads")],
         *[("RobustGCN", "gamma", value) for value in (-0.1, float("nan"), float("inf"))],
-        *[("MLP", "dropout", float("nan")), ("SGC", "num_steps", -1)],
+        *[("GAT", "attention_dropout", 1.0), ("SGC", "num_steps", -1)],
         *[("APPNP", "num_steps", -1), ("APPNP", "alpha", 1.5)],
     ],
 )
