@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pamt_lightning.errors import require_in, require_shape
+from pamt_lightning.errors import require_shape
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.pairs import pair_products
 
-_BINS = 40
+_BINS = 40  # fewer if many scores are equal
 _RANDOM_PAIRS = 1 << 16
 
 
@@ -44,7 +44,7 @@ def random_pairs(
     return first[differ], second[differ]
 
 
-def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BINS) -> Tensor:
+def local_false_discovery_rate(scores: Tensor, null: Tensor) -> Tensor:
     r"""The probability that a score was drawn from the null distribution (Efron et al. 2001).
 
     Scores are a mixture :math:`f = \pi_0 f_0 + (1 - \pi_0) f_1` of the null and a distribution of
@@ -53,14 +53,12 @@ def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BI
     regression), and :math:`\pi_0` is the largest share that leaves no probability above 1: an upper
     bound, which is reached if the lowest scores all come from the null.
 
-    ``null`` are scores drawn from :math:`f_0`; the mean of the result is :math:`\pi_0`. There are
-    fewer than ``num_bins`` bins if many scores are equal.
+    ``null`` are scores drawn from :math:`f_0`; the mean of the result is :math:`\pi_0`.
     """
-    require_in("[1, inf)", num_bins=num_bins)
     if len(scores) == 0 or len(null) == 0:
         return torch.zeros_like(scores)
     # Not torch.quantile, which takes at most 16 million values.
-    place = torch.arange(1, num_bins, device=scores.device) * len(scores) // num_bins
+    place = torch.arange(1, _BINS, device=scores.device) * len(scores) // _BINS
     ordered = scores.sort().values
     cuts = torch.unique(ordered[place])
     cuts = cuts[cuts > ordered[0]]  # so that the first bin holds a score, as all others do

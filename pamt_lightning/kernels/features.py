@@ -29,13 +29,9 @@ def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole.
+    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole."""
 
-    Attributes:
-        first_row: Number of rows of the whole before these; dropout depends on it.
-    """
-
-    first_row: int = field(default=0, kw_only=True)
+    first_row: int = field(default=0, kw_only=True)  # rows of the whole before these, for dropout
 
     def relu_dropout(self, hidden: Tensor, rate: float, training: bool) -> tuple[Tensor, float]:
         """`pamt_lightning.kernels.dropout.relu_dropout` of a layer that was computed from these."""
@@ -114,17 +110,12 @@ class CsrPattern:
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures(_Rows):
-    """A sparse attribute matrix: stored positions, and the values there.
-
-    Attributes:
-        first_entry: Number of stored entries of the whole before these; dropout depends on it.
-        masked_from: The matrix, the mask and the factor that dropout made this one from, if the
-            transpose of that matrix is known.
-    """
+    """A sparse attribute matrix: stored positions, and the values there."""
 
     pattern: CsrPattern
     values: Tensor
-    first_entry: int = 0
+    first_entry: int = 0  # stored entries of the whole before these, for dropout
+    # The matrix, mask and factor that dropout made this one from, if the transpose is known.
     masked_from: tuple[SparseFeatures, Tensor, float] | None = None
 
     @classmethod

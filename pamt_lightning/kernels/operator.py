@@ -22,12 +22,7 @@ class SparseOperator:
 
     Products, sums and scalings take and return whole vectors and matrices in every process, so an
     equation reads the same for one process and for several; with several, all must make each call.
-
-    Args:
-        crow: Row pointers of the rows of this process.
-        col: Column of each stored entry, ascending within a row.
-        values: The stored entries.
-        rows: The rows of this process.
+    ``crow``, ``col`` (ascending within a row) and ``values`` are those of the ``rows`` of this one.
     """
 
     def __init__(self, crow: Tensor, col: Tensor, values: Tensor, rows: RowShare) -> None:
