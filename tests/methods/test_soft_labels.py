@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from pamt_lightning import PTSModule
-from pamt_lightning.functional import one_hot_rows
+from pamt_lightning.functional import one_hot_rows, propagate_labels, soft_cross_entropy
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, seeded, small_data, small_model
 
@@ -22,12 +22,19 @@ def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
     assert certain.tolist() == sorted(train.tolist())
 
 
-def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
-    data = small_data()
-    model = small_model(data, stopping_loss="soft")
-    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    assert model.last_loss is not None
+def test_the_soft_stopping_loss_is_that_of_labels_from_the_validation_nodes(tmp_path: Path) -> None:
+    first, second = small_data(split_seed=1), small_data(split_seed=2)
+    model = small_model(first, stopping_loss="soft", reset_labelled=False, dropout=0.0)
+    for step, data in (("validate", first), ("fit", second), ("validate", first)):
+        trainer = quiet_trainer(tmp_path, 2)
+        getattr(trainer, step)(model, datamodule=data)
+        batch = data.full_batch()
+        labelled = (data.graph.y, batch.val_index, 3)
+        steps, alpha = model.num_steps, model.alpha
+        dense = batch.adj_norm.to_dense()
+        labels = propagate_labels(dense, *labelled, num_steps=steps, alpha=alpha, reset=True)
+        expected = soft_cross_entropy(model.net(batch.x), labels)
+        torch.testing.assert_close(trainer.callback_metrics["val_loss"], expected)
 
 
 def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(tmp_path: Path) -> None:
