@@ -9,20 +9,14 @@ from pamt_lightning.functional.losses import (
     soft_cross_entropy,
 )
 from pamt_lightning.functional.mask import mask_adjacency, mask_representation, renormalize_mask
-from pamt_lightning.functional.normalize import normalize_adjacency, normalize_symmetric
+from pamt_lightning.functional.normalize import normalize_adjacency
 from pamt_lightning.functional.propagation import (
     one_hot_rows,
     propagate,
     propagate_labels,
     smooth,
 )
-from pamt_lightning.functional.trust import (
-    falling_regression,
-    local_false_discovery_rate,
-    pair_cosine,
-    random_pairs,
-    trust_edges,
-)
+from pamt_lightning.functional.trust import pair_cosine, trust_edges
 
 __all__ = [
     "adaptive_gamma",
@@ -31,19 +25,15 @@ __all__ = [
     "confidence_weights",
     "edge_scores",
     "edge_softmax",
-    "falling_regression",
     "gaussian_convolution",
     "kl_to_standard_normal",
-    "local_false_discovery_rate",
     "mask_adjacency",
     "mask_representation",
     "normalize_adjacency",
-    "normalize_symmetric",
     "one_hot_rows",
     "pair_cosine",
     "propagate",
     "propagate_labels",
-    "random_pairs",
     "renormalize_mask",
     "smooth",
     "soft_cross_entropy",

@@ -12,17 +12,9 @@ from pamt_lightning.kernels.operator import SparseOperator
 
 
 def edge_scores(adj: SparseOperator, at_row: Tensor, at_col: Tensor) -> Tensor:
-    r"""A score per stored entry, the sum of one per row and one per column.
+    r"""A score per stored entry and head ``[nnz, H]``, from one per row and per column ``[N, H]``.
 
     .. math:: s_{ij} = r_i + c_j
-
-    Args:
-        adj: The matrix.
-        at_row: :math:`r`, one score per node and head, shape ``[N, H]``.
-        at_col: :math:`c`, shape ``[N, H]``.
-
-    Returns:
-        :math:`s`, in the order of the stored entries, shape ``[nnz, H]``.
     """
     require_shape("at_row", at_row.shape, "N H", N=adj.num_nodes)
     require_shape("at_col", at_col.shape, "N H", N=adj.num_nodes, H=at_row.shape[1])
@@ -35,15 +27,8 @@ def edge_softmax(adj: SparseOperator, scores: Tensor) -> Tensor:
     .. math:: \alpha_{ij} = \frac{\exp(s_{ij} - m_i)}{\sum_k \exp(s_{ik} - m_i)}, \qquad
         m_i = \max_k s_{ik}
 
-    The maximum cancels out, so no gradient flows through it; without it a score above 88 would
-    overflow.
-
-    Args:
-        adj: The matrix.
-        scores: :math:`s`, one per stored entry and head, shape ``[nnz, H]``.
-
-    Returns:
-        :math:`\alpha`, shape ``[nnz, H]``; each row with an entry sums to 1.
+    Scores and weights have the shape ``[nnz, H]``. The maximum cancels out, so no gradient flows
+    through it; without it a score above 88 would overflow.
     """
     require_shape("scores", scores.shape, "nnz H", nnz=len(adj.col))
     return adj.neighbourhood.softmax(scores)
@@ -54,13 +39,8 @@ def attention_sum(adj: SparseOperator, weights: Tensor, h: Tensor) -> Tensor:
 
     .. math:: o_{i,k} = \sum_j w_{ij,k}\, h_{j,k}
 
-    Args:
-        adj: The matrix.
-        weights: :math:`w`, one per stored entry and head, shape ``[nnz, H]``.
-        h: :math:`h`, shape ``[N, H, D]``.
-
-    Returns:
-        :math:`o`, shape ``[N, H, D]``; zero where a row has no entry.
+    Maps weights ``[nnz, H]`` and ``h`` ``[N, H, D]`` to ``[N, H, D]``; zero where a row has no
+    entry.
     """
     require_shape("weights", weights.shape, "nnz H", nnz=len(adj.col))
     require_shape("h", h.shape, "N H D", N=adj.num_nodes, H=weights.shape[1])

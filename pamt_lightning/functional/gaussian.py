@@ -28,9 +28,6 @@ def gaussian_convolution(
         variance: Variances :math:`\Sigma`, 0 or more (not checked), shape ``[N, D]``.
         adj_norm: :math:`\hat{A}`, symmetric (not checked), shape ``[N, N]``.
         gamma: Strength :math:`\gamma` of the attention, 0 or more; 0 weighs all alike.
-
-    Returns:
-        :math:`M'` and :math:`\Sigma'`, each ``[N, D]``.
     """
     require_shape("mean", mean.shape, "N D", N=adj_norm.num_nodes)
     require_shape("variance", variance.shape, "N D", N=adj_norm.num_nodes, D=mean.shape[1])
@@ -50,14 +47,7 @@ def kl_to_standard_normal(mean: Tensor, variance: Tensor) -> Tensor:
 
     with variances :math:`\sigma`. The mean over dimensions is that of the authors' code, where
     the sum over nodes has the weight 5e-4; they leave out the constant -1. A variance below
-    ``VARIANCE_FLOOR`` (1e-8) counts as 1e-8, so the result is finite and never negative.
-
-    Args:
-        mean: Means :math:`\mu`, shape ``[N, D]``.
-        variance: Variances :math:`\sigma`, 0 or more (not checked), shape ``[N, D]``.
-
-    Returns:
-        Shape ``[N]``.
+    ``VARIANCE_FLOOR`` (1e-8) counts as 1e-8, so the result ``[N]`` is finite and never negative.
     """
     require_shape("mean", mean.shape, "N D")
     require_shape("variance", variance.shape, "N D", N=len(mean), D=mean.shape[1])

@@ -39,10 +39,7 @@ def blend_soft_labels(old: Tensor, new: Tensor, momentum: float) -> Tensor:
 
     .. math:: Y_{soft} \leftarrow \beta Y_{soft} + (1 - \beta) Y^t_{soft}
 
-    Args:
-        old: :math:`Y_{soft}`, shape ``[N, C]``.
-        new: :math:`Y^t_{soft}`, shape ``[N, C]``.
-        momentum: :math:`\beta` in ``[0, 1)``; 0 replaces the soft labels (PAMT_1).
+    A momentum :math:`\beta` of 0 replaces the soft labels (PAMT_1).
     """
     require_in("[0, 1)", momentum=momentum)
     require_shape("new", new.shape, "N C", N=len(old), C=old.shape[1])
@@ -56,13 +53,8 @@ def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
 
     .. math:: w = \mathrm{softmax}(f_\theta(X))^{\gamma}
 
-    Args:
-        logits: :math:`f_\theta(X)`, shape ``[N, C]``.
-        gamma: :math:`\gamma \ge 0`; 0 gives ones (PTS), 1 the probabilities (PTD), and PTA lets
-            it grow with `adaptive_gamma`.
-
-    Returns:
-        :math:`w`, shape ``[N, C]``, detached from the graph of gradients.
+    A :math:`\gamma` of 0 gives ones (PTS), 1 the probabilities (PTD), and PTA lets it grow with
+    `adaptive_gamma`. No gradient flows through the weights ``[N, C]``.
     """
     require_in("[0, inf)", gamma=gamma)
     return row_softmax(logits.detach()) ** gamma
@@ -73,9 +65,7 @@ def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
 
     .. math:: \gamma = \ln(1 + t / \epsilon)
 
-    Args:
-        epoch: Number of finished epochs :math:`t`; at 0 the exponent is 0.
-        epsilon: How slowly :math:`\gamma` grows.
+    :math:`t` is the number of finished epochs.
     """
     require_in("[0, inf)", epoch=epoch)
     require_in("(0, inf)", epsilon=epsilon)

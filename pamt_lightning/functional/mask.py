@@ -24,11 +24,8 @@ def mask_representation(
     ``softmax`` makes an entry of :math:`H H^\top` the probability that both ends have the same
     class, ``cosine`` divides those rows by their length, ``logits`` takes the raw output.
 
-    Args:
-        logits: :math:`f_\theta(X)`, shape ``[N, C]``.
-        kind: What a row of :math:`H` is.
-        temperature: Logits are divided by it before the softmax; above 1 softens an overconfident
-            classifier. Not used by ``logits``.
+    Before the softmax, logits ``[N, C]`` are divided by ``temperature``; above 1 softens an
+    overconfident classifier.
     """
     require_in("(0, inf)", temperature=temperature)
     require_one_of(get_args(Representation), kind=kind)
@@ -48,9 +45,6 @@ def mask_adjacency(adj_norm: SparseOperator, h: Tensor, *, floor: float = 0.0) -
         h: :math:`H` of Eq. 5, shape ``[N, C]``.
         floor: :math:`\phi` in ``[0, 1]``: no edge falls below this share of its weight. 0 is the
             paper's equation, 1 switches the mask off.
-
-    Returns:
-        :math:`A_p`, with the sparsity of ``adj_norm``.
     """
     require_in("[0, 1]", floor=floor)
     require_shape("h", h.shape, "N C", N=adj_norm.num_nodes)
@@ -66,10 +60,7 @@ def renormalize_mask(adj_mask: SparseOperator, kind: MaskNormalization = "none")
     Args:
         adj_mask: :math:`A_p` with non-negative values, shape ``[N, N]``.
         kind: ``none`` (the paper's equation), ``row`` (:math:`D_p^{-1} A_p`) or ``sym``
-            (:math:`D_p^{-1/2} A_p D_p^{-1/2}`).
-
-    Returns:
-        A matrix with the sparsity of ``adj_mask``; empty rows stay empty.
+            (:math:`D_p^{-1/2} A_p D_p^{-1/2}`); empty rows stay empty.
     """
     require_one_of(get_args(MaskNormalization), kind=kind)
     if kind == "none":

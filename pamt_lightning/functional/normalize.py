@@ -14,11 +14,7 @@ def normalize_adjacency(adjacency: SparseOperator) -> SparseOperator:
     .. math:: \hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}, \qquad
         \tilde{D}_{ii} = \sum_j \tilde{A}_{ij}
 
-    Args:
-        adjacency: :math:`A`, symmetric with an empty diagonal, shape ``[N, N]``.
-
-    Returns:
-        :math:`\hat{A}`, shape ``[N, N]``; a node without neighbours keeps its self-loop.
+    :math:`A` is symmetric with an empty diagonal; a node without neighbours keeps its self-loop.
     """
     return normalize_symmetric(adjacency.add_identity())
 

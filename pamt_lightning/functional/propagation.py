@@ -33,9 +33,6 @@ def propagate(
         alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 1 ignores the graph.
         reset_index: Nodes whose rows are reset to those of ``y0`` after every step (the labelled
             nodes, as in the PT method).
-
-    Returns:
-        :math:`Y^{(K)}`, shape ``[N, C]``.
     """
     require_in("[0, 1]", alpha=alpha)
     require_in("[0, inf)", num_steps=num_steps)
@@ -55,14 +52,9 @@ def propagate(
 def smooth(adj: SparseOperator, h: Tensor, *, num_steps: int, alpha: float) -> Tensor:
     r"""`propagate` over a symmetric matrix, to train through (APPNP, Eq. 4 to 6; SGC, Eq. 8).
 
-    The result is :math:`P(A) H^{(0)}` with a polynomial :math:`P`, so :math:`P(A)` is symmetric
-    and its backward pass is the propagation itself.
-
-    Args:
-        adj: :math:`A`, symmetric (not checked), shape ``[N, N]``; no gradient flows to it.
-        h: :math:`H^{(0)}`, shape ``[N, D]``.
-        num_steps: Number of steps :math:`K`; 0 returns ``h``.
-        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 0 gives :math:`A^K H^{(0)}`.
+    The result is :math:`P(A) H^{(0)}` with a polynomial :math:`P`, :math:`A^K` for ``alpha`` 0, so
+    :math:`P(A)` is symmetric and its backward pass is the propagation itself. That ``adj`` is
+    symmetric is not checked, and no gradient flows to it.
     """
     if num_steps == 0:
         return h
@@ -81,11 +73,8 @@ def propagate_labels(
 ) -> Tensor:
     r"""Propagate the labels of the nodes ``index``: :math:`\bar{A} Y_L` (PAMT, Eq. 8).
 
-    ``reset`` resets their rows to the one-hot form after every step, as in the PT method. See
-    `propagate` and `one_hot_rows` for the other arguments.
-
-    Returns:
-        Shape ``[N, C]``; zero rows where no label arrives.
+    ``reset`` resets their rows to the one-hot form after every step. Rows are zero where no label
+    arrives.
     """
     y0 = one_hot_rows(labels, index, num_classes, adj.dtype)
     reset_index = index if reset else None

@@ -5,25 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pamt_lightning.errors import require_in, require_shape
+from pamt_lightning.errors import require_shape
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.pairs import pair_products
 
-_BINS = 40
+_BINS = 40  # fewer if many scores are equal
 _RANDOM_PAIRS = 1 << 16
 
 
 def pair_cosine(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of the attributes of two nodes, for many pairs of nodes.
+    """Cosine of the attributes ``[N, F]``, dense or CSR, of both nodes of each pair.
 
-    Args:
-        x: Attributes, dense or CSR, shape ``[N, F]``.
-        first: One node of each pair, shape ``[M]``.
-        second: The other, shape ``[M]``.
-
-    Returns:
-        One value per pair in double precision, rounded to nine decimals so that the order of a sum
-        does not matter, shape ``[M]``; 0 if a node has no attributes.
+    Values ``[M]`` are in double precision, rounded to nine decimals so that the order of a sum does
+    not matter; 0 if a node has no attributes.
     """
     require_shape("second", second.shape, "M", M=len(first))
     nodes = torch.arange(x.shape[0], device=first.device)
@@ -37,11 +31,8 @@ def random_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Pairs of nodes as edges would join them at random, with the degrees that the nodes have.
 
-    A node is drawn in proportion to its number of edges, self-loops not counted.
-
-    Returns:
-        Both nodes of each pair, shape ``[M]``: fewer than ``num_pairs``, because pairs of a node
-        with itself are left out.
+    A node is drawn in proportion to its number of edges, self-loops not counted. Pairs of a node
+    with itself are left out, so there are fewer than ``num_pairs``.
     """
     rows = adj.row_index.long()
     ends = rows[rows != adj.col]
@@ -53,7 +44,7 @@ def random_pairs(
     return first[differ], second[differ]
 
 
-def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BINS) -> Tensor:
+def local_false_discovery_rate(scores: Tensor, null: Tensor) -> Tensor:
     r"""The probability that a score was drawn from the null distribution (Efron et al. 2001).
 
     Scores are a mixture :math:`f = \pi_0 f_0 + (1 - \pi_0) f_1` of the null and a distribution of
@@ -62,19 +53,12 @@ def local_false_discovery_rate(scores: Tensor, null: Tensor, num_bins: int = _BI
     regression), and :math:`\pi_0` is the largest share that leaves no probability above 1: an upper
     bound, which is reached if the lowest scores all come from the null.
 
-    Args:
-        scores: The observed scores, shape ``[M]``.
-        null: Scores drawn from :math:`f_0`.
-        num_bins: Number of bins; fewer if many scores are equal.
-
-    Returns:
-        The probability for each score, shape ``[M]``; their mean is :math:`\pi_0`.
+    ``null`` are scores drawn from :math:`f_0`; the mean of the result is :math:`\pi_0`.
     """
-    require_in("[1, inf)", num_bins=num_bins)
     if len(scores) == 0 or len(null) == 0:
         return torch.zeros_like(scores)
     # Not torch.quantile, which takes at most 16 million values.
-    place = torch.arange(1, num_bins, device=scores.device) * len(scores) // num_bins
+    place = torch.arange(1, _BINS, device=scores.device) * len(scores) // _BINS
     ordered = scores.sort().values
     cuts = torch.unique(ordered[place])
     cuts = cuts[cuts > ordered[0]]  # so that the first bin holds a score, as all others do
@@ -95,9 +79,7 @@ def falling_regression(values: Tensor, weights: Tensor) -> Tensor:
     .. math:: \hat{v}_i = \min_{j \le i} \max_{k \ge i}
         \frac{\sum_{l=j}^{k} w_l v_l}{\sum_{l=j}^{k} w_l}
 
-    Args:
-        values: :math:`v`, shape ``[B]``; the result takes :math:`O(B^2)` memory.
-        weights: :math:`w`, positive, shape ``[B]``.
+    Takes :math:`O(B^2)` memory for ``[B]`` values and positive weights.
     """
     zero = values.new_zeros(1)
     sums = torch.cat([zero, torch.cumsum(values * weights, 0)])
@@ -124,9 +106,6 @@ def trust_edges(adj_norm: SparseOperator, x: Tensor, generator: torch.Generator)
         adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
         x: Attributes, dense or CSR, shape ``[N, F]``.
         generator: For the random pairs, on the CPU.
-
-    Returns:
-        :math:`A_t`, with the sparsity of ``adj_norm``.
     """
     require_shape("x", x.shape, "N F", N=adj_norm.num_nodes)
     rows, cols = adj_norm.row_index.long(), adj_norm.col.long()

@@ -1,9 +1,8 @@
 """Matrices with a row for each node and few columns, computed by column.
 
-torch's kernels fill vector registers with the numbers of one row, and leave most of them idle where
-a row is short. With the numbers of a column next to each other, a softmax and a linear map of fewer
-than 16 columns take a half to a third of the time on a CPU; wider matrices are stored by row. The
-results are ordinary matrices ``[N, C]``; only their strides differ.
+torch's kernels fill vector registers with the numbers of one row, so short rows leave most of them
+idle. By column, a softmax and a linear map of fewer than 16 columns take a half to a third of the
+time on a CPU. The results are ordinary matrices ``[N, C]``; only their strides differ.
 """
 
 from __future__ import annotations

@@ -24,15 +24,9 @@ def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
 
     One random number of 64 bits serves four entries, so the rate is rounded to a multiple of 2^-16,
     and the scale is that of the rounded rate. On a CPU torch's own generator takes seven times as
-    long as NumPy's PCG64, which can also skip the entries of other processes.
-
-    Args:
-        x: Entries; a part of a larger whole if ``first`` is not 0.
-        rate: Share of entries that are set to zero, in [0, 1).
-        training: Whether anything is dropped.
-        first: Position of the first entry of ``x`` in the whole. All processes that hold a part
-            must call this with the same state of torch's generator, from which one number is drawn;
-            on CPUs they then drop together what one process would drop.
+    long as NumPy's PCG64, which can also skip the entries of other processes: those that hold a
+    part of a larger whole, whose first entry has the number ``first``, drop together what one
+    process would drop if torch's generator, from which one number is drawn, is in the same state.
     """
     if not training or rate == 0.0:
         return x
@@ -44,9 +38,8 @@ def dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> Tensor:
 def relu_dropout(x: Tensor, rate: float, training: bool, first: int = 0) -> tuple[Tensor, float]:
     """``dropout(relu(x))`` in two passes over the entries instead of six; ``x`` is overwritten.
 
-    Returns:
-        The entries that are positive and not dropped, zeros elsewhere; and the factor by which the
-        caller must scale them up, which the weights of the next linear map can absorb.
+    The second result is the factor by which the caller must scale the first up; the weights of the
+    next linear map can absorb it.
     """
     if not training or rate == 0.0:
         return x.relu_(), 1.0

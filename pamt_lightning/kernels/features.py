@@ -29,13 +29,9 @@ def is_sparse_enough(stored: int, rows: int, columns: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole.
+    """Attributes ``[n, F]`` of nodes that may be a part of a larger whole."""
 
-    Attributes:
-        first_row: Number of rows of the whole before these; dropout depends on it.
-    """
-
-    first_row: int = field(default=0, kw_only=True)
+    first_row: int = field(default=0, kw_only=True)  # rows of the whole before these, for dropout
 
     def relu_dropout(self, hidden: Tensor, rate: float, training: bool) -> tuple[Tensor, float]:
         """`pamt_lightning.kernels.dropout.relu_dropout` of a layer that was computed from these."""
@@ -72,10 +68,10 @@ class DenseFeatures(_Rows):
 
     def take_rows(self, nodes: Tensor | slice) -> DenseFeatures:
         """Some rows; those of a slice share the memory of this matrix."""
+        first = 0
         if isinstance(nodes, slice):
-            first = nodes.indices(self.shape[0])[0]
-            return DenseFeatures(self.matrix[nodes], first_row=self.first_row + first)
-        return DenseFeatures(self.matrix[nodes])
+            first = self.first_row + nodes.indices(self.shape[0])[0]
+        return DenseFeatures(self.matrix[nodes], first_row=first)
 
     def starting_at(self, first_row: int, first_entry: int) -> DenseFeatures:
         """The same rows, after so many rows and stored entries of the whole."""
@@ -114,17 +110,12 @@ class CsrPattern:
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures(_Rows):
-    """A sparse attribute matrix: stored positions, and the values there.
-
-    Attributes:
-        first_entry: Number of stored entries of the whole before these; dropout depends on it.
-        masked_from: The matrix, the mask and the factor that dropout made this one from, if the
-            transpose of that matrix is known.
-    """
+    """A sparse attribute matrix: stored positions, and the values there."""
 
     pattern: CsrPattern
     values: Tensor
-    first_entry: int = 0
+    first_entry: int = 0  # stored entries of the whole before these, for dropout
+    # The matrix, mask and factor that dropout made this one from, if the transpose is known.
     masked_from: tuple[SparseFeatures, Tensor, float] | None = None
 
     @classmethod
@@ -159,8 +150,7 @@ class SparseFeatures(_Rows):
 
     def to_dense(self) -> DenseFeatures:
         """The same as a dense matrix."""
-        pattern = self.pattern
-        csr = csr_tensor(pattern.crow, pattern.col, self.values, pattern.num_columns)
+        csr = csr_tensor(self.pattern.crow, self.pattern.col, self.values, self.shape[1])
         return DenseFeatures(csr.to_dense(), first_row=self.first_row)
 
     def dropout(self, rate: float, training: bool) -> SparseFeatures:
@@ -195,7 +185,7 @@ class SparseFeatures(_Rows):
             shift = (starts - crow[:-1]).repeat_interleave(counts)
             entries = torch.arange(int(crow[-1]), device=crow.device) + shift
             first_row = first_entry = 0
-        pattern = CsrPattern(crow, self.pattern.col[entries], self.pattern.num_columns)
+        pattern = CsrPattern(crow, self.pattern.col[entries], self.shape[1])
         return SparseFeatures(pattern, self.values[entries], first_entry, first_row=first_row)
 
     def starting_at(self, first_row: int, first_entry: int) -> SparseFeatures:

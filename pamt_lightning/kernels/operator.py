@@ -22,12 +22,7 @@ class SparseOperator:
 
     Products, sums and scalings take and return whole vectors and matrices in every process, so an
     equation reads the same for one process and for several; with several, all must make each call.
-
-    Args:
-        crow: Row pointers of the rows of this process.
-        col: Column of each stored entry, ascending within a row.
-        values: The stored entries.
-        rows: The rows of this process.
+    ``crow``, ``col`` (ascending within a row) and ``values`` are those of the ``rows`` of this one.
     """
 
     def __init__(self, crow: Tensor, col: Tensor, values: Tensor, rows: RowShare) -> None:
@@ -37,10 +32,7 @@ class SparseOperator:
     def from_csr(
         cls, csr: Tensor, dtype: torch.dtype | None = None, rows: RowShare | None = None
     ) -> SparseOperator:
-        """Take over the rows of this process (default: all) from a CSR tensor, sharing its memory.
-
-        The values are converted to ``dtype`` if it is given.
-        """
+        """Take over the rows of this process, by default all, and share memory if possible."""
         if csr.layout != torch.sparse_csr or csr.dim() != 2 or csr.shape[0] != csr.shape[1]:
             raise ValueError(
                 "`csr` must be a square sparse CSR tensor [N, N], "
@@ -107,10 +99,7 @@ class SparseOperator:
         return self.rows.gather((self.to_csr() @ ones).squeeze(1))
 
     def sample(self, h: Tensor) -> Tensor:
-        """The entries of ``h @ h.T`` at the stored entries, shape ``[nnz]``, for ``h`` ``[N, C]``.
-
-        Only these are computed; the ``[N, N]`` product never exists.
-        """
+        """The entries of ``h @ h.T`` at the stored entries, shape ``[nnz]``; only these exist."""
         h = h.contiguous()  # copied once, not once for each side
         csr = csr_tensor(self.crow, self.col, self.values.to(h.dtype), self.num_nodes)
         return products_at_entries(csr, h[self.rows.local], h)

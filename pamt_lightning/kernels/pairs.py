@@ -10,13 +10,7 @@ _ENTRIES_AT_ONCE = 1 << 22  # bounds the memory of the two gathered blocks of ro
 
 
 def pair_products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """``(x[first] * x[second]).sum(1)`` in double precision, some pairs at a time.
-
-    Args:
-        x: Dense or CSR matrix, shape ``[N, F]``.
-        first: One row of each pair, shape ``[M]``.
-        second: The other, shape ``[M]``.
-    """
+    """``(x[first] * x[second]).sum(1)`` in double precision, for a dense or CSR ``x``."""
     sparse = x.layout == torch.sparse_csr
     matrix = _scipy_matrix(x) if sparse else None
     stored = len(x.values()) if sparse else x.numel()

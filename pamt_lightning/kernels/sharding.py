@@ -12,14 +12,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RowShare:
-    """The rows of an ``[N, …]`` matrix that one of several processes owns.
+    """The rows of an ``[N, …]`` matrix that one of several processes owns."""
 
-    Attributes:
-        bounds: The first row of each process and, at the end, N.
-        rank: The number of this process.
-    """
-
-    bounds: tuple[int, ...]
+    bounds: tuple[int, ...]  # the first row of each process and, at the end, N
     rank: int = 0
 
     @classmethod

@@ -14,8 +14,8 @@ from pamt_lightning.kernels.operator import SparseOperator
 def apply_symmetric(linear: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
     r"""``linear(h)``, where ``linear`` is a constant, symmetric linear map of matrices ``[N, D]``.
 
-    The gradient of :math:`P H` is :math:`P^\top G = P G`. Autograd's own backward pass transposes
-    the matrix each time and takes two to nine times as long; no intermediate result is stored.
+    The gradient of :math:`P H` is :math:`P^\top G = P G`, and no intermediate result is stored.
+    Autograd's own backward pass transposes the matrix and takes two to nine times as long.
     """
     result: Tensor = _Symmetric.apply(h, linear)  # type: ignore[no-untyped-call]
     return result

@@ -35,17 +35,11 @@ Inference = Literal["structure", "mask", "network", "auto"]
 
 @dataclass(frozen=True)
 class RefreshReport:
-    """The newest refresh of the soft labels, for monitoring.
+    """The newest refresh of the soft labels, for monitoring."""
 
-    Attributes:
-        epoch: The epoch t of the refresh; 0 for the first soft labels.
-        adj_mask: The matrix A_p over which the labels were propagated.
-        change: Mean absolute change of a node's soft-label row.
-    """
-
-    epoch: int
-    adj_mask: SparseOperator
-    change: float
+    epoch: int  # 0 for the first soft labels
+    adj_mask: SparseOperator  # A_p, over which the labels were propagated
+    change: float  # mean absolute change of a node's row
 
 
 class PAMTModule(SoftLabelModule):
@@ -263,9 +257,7 @@ class PAMTModule(SoftLabelModule):
     def choose(self, batch: GraphBatch, candidates: Iterable[tuple[int, Prediction]]) -> Prediction:
         """The best of several predictions on the validation nodes; the first of equals.
 
-        Args:
-            batch: The whole graph.
-            candidates: Predictions, each with the number that `inference_choice` gets if it wins.
+        Each comes with the number that `inference_choice` gets if it wins.
         """
         y, index = batch.graph.y, batch.graph.val_index
         best: tuple[float, float] | None = None

@@ -118,12 +118,7 @@ def config_folder() -> Path:
 
 
 def find_config(name: str, what: str = "config file") -> Path:
-    """The file with that name, here or shipped.
-
-    Args:
-        name: A path; ``configs/…`` means the shipped file if there is none here.
-        what: The kind of file, for the error message.
-    """
+    """The file with that path; ``configs/…`` means the shipped file if there is none here."""
     if Path(name).is_file():
         return Path(name)
     top, *rest = Path(name).parts or ("",)

@@ -95,8 +95,7 @@ class SoftLabelModule(NodeClassificationModule):
         """Make the first soft labels, or take those of the checkpoint."""
         super().on_fit_start()
         batch = self.fit_batch
-        soft = self.stopping_loss == "soft"
-        self._val_labels = self._validation_labels(batch) if soft else None
+        self._val_labels = None
         if self.trainer.ckpt_path is None:
             # Those of an earlier training may contain the labels of other nodes.
             self.soft_labels = None
@@ -111,21 +110,16 @@ class SoftLabelModule(NodeClassificationModule):
             )
 
     @torch.no_grad()
-    def propagated_labels(self, adj: SparseOperator, batch: GraphBatch) -> Tensor:
-        """The training labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
-        return self._propagated(adj, batch, batch.train_index, reset=self.reset_labelled)
-
-    def _validation_labels(self, batch: GraphBatch) -> Tensor:
-        return self._propagated(batch.adj_norm, batch, batch.val_index, reset=True)
-
-    def _propagated(
-        self, adj: SparseOperator, batch: GraphBatch, index: Tensor, *, reset: bool
+    def propagated_labels(
+        self, adj: SparseOperator, batch: GraphBatch, *, validation: bool = False
     ) -> Tensor:
-        labels, classes = batch.graph.y, self.num_classes
-        propagated = propagate_labels(
-            adj, labels, index, classes, num_steps=self.num_steps, alpha=self.alpha, reset=reset
+        """The training or validation labels after K steps over ``adj`` (PAMT, Eq. 8 and 9)."""
+        labelled = (batch.graph.y, batch.val_index if validation else batch.train_index)
+        steps, reset = self.num_steps, validation or self.reset_labelled
+        labels = propagate_labels(
+            adj, *labelled, self.num_classes, num_steps=steps, alpha=self.alpha, reset=reset
         )
-        return by_column(propagated)  # the layout of the loss
+        return by_column(labels)  # the layout of the loss
 
     # The method --------------------------------------------------------------------------------
 
@@ -168,10 +162,9 @@ class SoftLabelModule(NodeClassificationModule):
         """The validation loss; see ``stopping_loss``."""
         if self.stopping_loss == "nll" or prediction.logits is None:
             return super().validation_loss(batch, prediction)
-        labels = self._val_labels if self.trainer.state.fn == "fit" else None
-        if labels is None:
-            labels = self._validation_labels(batch)
-        return soft_cross_entropy(prediction.logits, labels)
+        if self._val_labels is None or self.trainer.state.fn != "fit":
+            self._val_labels = self.propagated_labels(batch.adj_norm, batch, validation=True)
+        return soft_cross_entropy(prediction.logits, self._val_labels)
 
     # Checkpoint --------------------------------------------------------------------------------
 

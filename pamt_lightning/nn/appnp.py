@@ -19,13 +19,7 @@ class APPNP(nn.Module):
     Deviation: the paper also drops entries of :math:`\hat{A}` at each step; its authors' PyTorch
     code does not by default, and neither does this.
 
-    Args:
-        num_features: Number of attributes F.
-        hidden_dim: Size of the hidden layer.
-        num_classes: Number of classes C.
-        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
-        alpha: Teleport weight :math:`\alpha` in ``[0, 1]``; 1 gives the MLP.
-        num_steps: Number of propagation steps K; 0 gives the MLP.
+    An ``alpha`` of 1 or no steps give the MLP.
     """
 
     def __init__(

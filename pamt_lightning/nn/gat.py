@@ -24,11 +24,6 @@ class GraphAttention(nn.Module):
 
     The paper's :math:`a^\top [h_i \Vert h_j]` is the sum of the two halves, so it is computed
     per node and not per edge.
-
-    Args:
-        num_heads: Number of heads H.
-        dim: Size D of a head.
-        dropout: Share of the weights :math:`\alpha` set to zero in training.
     """
 
     def __init__(self, num_heads: int, dim: int, dropout: float = 0.0) -> None:
@@ -55,16 +50,7 @@ class GAT(nn.Module):
         Z = \frac{1}{K'} \sum_{k=1}^{K'} A'_k H W'_k + b'
 
     with the attention weights :math:`A_k` of :class:`GraphAttention`. Dropout falls on the input of
-    both layers and on the attention weights.
-
-    Args:
-        num_features: Number of attributes F.
-        hidden_dim: Size of one head of the first layer.
-        num_classes: Number of classes C.
-        num_heads: Number of heads of the first layer.
-        num_output_heads: Number of heads :math:`K'` of the second layer.
-        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
-        attention_dropout: Dropout rate in ``[0, 1)``, on the attention weights.
+    both layers and on the attention weights. ``hidden_dim`` is the size of one head.
     """
 
     def __init__(
@@ -94,11 +80,9 @@ class GAT(nn.Module):
         nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, x: Tensor | Features, adj: SparseOperator) -> Tensor:
-        """Logits ``[N, C]`` of attributes ``[N, F]`` on the graph ``adj``.
+        """Logits ``[N, C]`` of attributes ``[N, F]`` on a graph with a self-loop on each node.
 
-        Args:
-            x: The attributes.
-            adj: Matrix with a self-loop on each node, shape ``[N, N]``; its values are not used.
+        The values of ``adj`` ``[N, N]`` are not used.
         """
         if adj.neighbourhood.num_loops != adj.num_nodes:
             raise ValueError(

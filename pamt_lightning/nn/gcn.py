@@ -20,12 +20,6 @@ class GCN(nn.Module):
 
     with dropout before both linear maps. :math:`X W_1` comes first: the graph is then multiplied
     with ``hidden_dim`` columns, not with all attributes.
-
-    Args:
-        num_features: Number of attributes F.
-        hidden_dim: Size of the hidden layer.
-        num_classes: Number of classes C.
-        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
     """
 
     def __init__(

@@ -13,14 +13,7 @@ from pamt_lightning.kernels.features import Features, as_features
 
 
 class InputLinear(nn.Module):
-    """Dropout and a linear map on dense or sparse attributes.
-
-    Args:
-        num_features: Number of attributes F.
-        out_dim: Size of the output.
-        dropout: Share of attribute values set to zero in training.
-        bias: Whether a bias is added.
-    """
+    """Dropout and a linear map on dense or sparse attributes."""
 
     def __init__(
         self, num_features: int, out_dim: int, dropout: float = 0.0, bias: bool = True
@@ -44,15 +37,7 @@ class InputLinear(nn.Module):
 
 
 class MLP(nn.Module):
-    """One hidden layer with ReLU; dropout before both linear maps.
-
-    Args:
-        num_features: Number of attributes F.
-        hidden_dim: Size of the hidden layer.
-        num_classes: Number of classes C.
-        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
-        bias: Whether the two linear maps have a bias.
-    """
+    """One hidden layer with ReLU; dropout before both linear maps."""
 
     def __init__(
         self,

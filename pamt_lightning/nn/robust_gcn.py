@@ -33,14 +33,7 @@ class RobustGCN(nn.Module):
     with the convolution of `gaussian_convolution` and dropout before each of the four maps.
 
     Logits are a sample :math:`M' + \varepsilon \odot \sqrt{\Sigma'}` in training and the mean
-    :math:`M'` otherwise.
-
-    Args:
-        num_features: Number of attributes F.
-        hidden_dim: Number of means, and of variances, in the hidden layer.
-        num_classes: Number of classes C.
-        dropout: Dropout rate in ``[0, 1)``, on the attributes and on the hidden layer.
-        gamma: Strength :math:`\gamma` of the attention, 0 or more.
+    :math:`M'` otherwise. There are ``hidden_dim`` hidden means and as many variances.
     """
 
     def __init__(
@@ -68,8 +61,7 @@ class RobustGCN(nn.Module):
 
     def forward(self, x: Tensor | Features, adj_norm: SparseOperator) -> Tensor:
         """Logits ``[N, C]`` of attributes ``[N, F]`` over Â ``[N, N]``."""
-        mean, variance = self._input_gaussian(x)
-        return self._logits(mean, variance, adj_norm)
+        return self._logits(*self._input_gaussian(x), adj_norm)
 
     def forward_with_kl(
         self, x: Tensor | Features, adj_norm: SparseOperator

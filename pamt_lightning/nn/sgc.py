@@ -19,12 +19,7 @@ class SGC(nn.Module):
 
     Deviation: its authors store :math:`\hat{A}^K X`, which is no longer sparse. The product is
     associative, so here :math:`X W` comes first and the graph is multiplied with C columns: the
-    same values, without an [N, F] matrix.
-
-    Args:
-        num_features: Number of attributes F.
-        num_classes: Number of classes C.
-        num_steps: Number of propagation steps K; 0 gives logistic regression.
+    same values, without an [N, F] matrix. No steps give logistic regression.
     """
 
     def __init__(self, num_features: int, num_classes: int, num_steps: int = 2) -> None:

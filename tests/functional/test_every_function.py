@@ -58,7 +58,6 @@ VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
     (partial(fn.renormalize_mask, ADJ), "kind", ["column"]),
     (partial(fn.propagate, ADJ, ones(3, 2), num_steps=1), "alpha", [-0.1, 1.1, NAN]),
     (partial(fn.propagate, ADJ, ones(3, 2), alpha=0.1), "num_steps", [-1]),
-    (partial(fn.local_false_discovery_rate, ones(3), ones(3)), "num_bins", [0]),
 ]
 
 

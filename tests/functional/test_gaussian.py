@@ -40,16 +40,6 @@ def test_convolution_is_the_dense_formula(
     )
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0, 7.0])
-def test_without_variance_it_is_plain_convolution(
-    adj_norm: SparseOperator, mean: Tensor, gamma: float
-) -> None:
-    zero = torch.zeros_like(mean)
-    actual = gaussian_convolution(mean, zero, adj_norm, gamma)
-    torch.testing.assert_close(actual[0], adj_norm.to_dense() @ mean)
-    assert torch.equal(actual[1], zero)
-
-
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_moments_are_those_of_sums_of_drawn_gaussians(six_nodes: Graph, gamma: float) -> None:
     adj_norm = normalized(six_nodes)
@@ -64,15 +54,6 @@ def test_moments_are_those_of_sums_of_drawn_gaussians(six_nodes: Graph, gamma: f
     # Five standard errors of the mean and of the variance of a Gaussian.
     assert ((sums.mean(0) - expected[0]).abs() < 5 * (expected[1] / draws).sqrt()).all()
     assert ((sums.var(0) / expected[1] - 1).abs() < 5 * (2 / draws) ** 0.5).all()
-
-
-def test_gradients_are_those_of_finite_differences(six_nodes: Graph) -> None:
-    adj_norm = normalized(six_nodes)
-    mean = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
-    variance = torch.rand(6, 2, dtype=torch.float64) + 0.1
-    inputs = (mean, variance.requires_grad_())
-    assert torch.autograd.gradcheck(lambda m, v: gaussian_convolution(m, v, adj_norm, 0.7), inputs)
-    assert torch.autograd.gradcheck(kl_to_standard_normal, inputs)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-30, 1e-8, 1e3, 1e30])
@@ -93,13 +74,6 @@ def test_divergence_is_that_of_torch_per_dimension(mean: Tensor, variance: Tenso
     variance = variance + 1e-3
     each = kl_divergence(Normal(mean, variance.sqrt()), Normal(0.0, 1.0))
     torch.testing.assert_close(kl_to_standard_normal(mean, variance), each.sum(1) / 5)
-
-
-def test_divergence_is_zero_at_the_standard_normal_and_positive_elsewhere() -> None:
-    zero, one = torch.zeros(3, 4).double(), torch.ones(3, 4).double()
-    assert torch.equal(kl_to_standard_normal(zero, one), torch.zeros(3).double())
-    for mean, variance in ((zero, 0.9 * one), (zero, 1.1 * one), (0.1 * one, one), (zero, zero)):
-        assert (kl_to_standard_normal(mean, variance) > 0).all()
 
 
 def test_a_variance_below_the_floor_counts_as_the_floor() -> None:

@@ -34,15 +34,6 @@ def test_one_hot_labels_give_torchs_cross_entropy_summed_and_divided_by_classes(
     torch.testing.assert_close(actual, expected)
 
 
-def test_a_row_counts_by_its_mass_and_a_zero_row_not_at_all() -> None:
-    logits = torch.randn(3, 2, dtype=torch.float64)
-    one_row = torch.zeros(3, 2, dtype=torch.float64)
-    one_row[1] = torch.tensor([0.3, 0.7])
-    alone = soft_cross_entropy(logits[1:2], one_row[1:2])
-    torch.testing.assert_close(soft_cross_entropy(logits, one_row), alone)
-    torch.testing.assert_close(soft_cross_entropy(logits, 4 * one_row), 4 * alone)
-
-
 def test_the_gradient_is_mass_times_probability_minus_label() -> None:
     logits = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     labels = torch.rand(6, 3, dtype=torch.float64)

@@ -8,13 +8,11 @@ import torch
 from scipy.optimize import isotonic_regression
 from torch import Tensor
 
-from pamt_lightning.functional import (
+from pamt_lightning.functional import normalize_adjacency, pair_cosine, trust_edges
+from pamt_lightning.functional.trust import (
     falling_regression,
     local_false_discovery_rate,
-    normalize_adjacency,
-    pair_cosine,
     random_pairs,
-    trust_edges,
 )
 from pamt_lightning.kernels.operator import SparseOperator
 from tests.matrices import operator
@@ -54,15 +52,6 @@ def test_cosine_of_pairs_is_that_of_the_whole_matrix(sparse: bool) -> None:
     assert (found[(first == 4) | (second == 4)] == 0).all()
 
 
-@pytest.mark.parametrize("sparse", [True, False])
-def test_cosines_are_equal_however_they_are_summed(sparse: bool) -> None:
-    x = attributes(width=300)
-    other = x[:, torch.randperm(300, generator=generator(1))]
-    first, second = torch.randint(30, (2, 500), generator=generator())
-    one, two = (pair_cosine(y.to_sparse_csr() if sparse else y, first, second) for y in (x, other))
-    assert torch.equal(one, two)
-
-
 # Random pairs
 
 
@@ -76,16 +65,6 @@ def test_a_node_is_drawn_as_often_as_it_has_edges() -> None:
     expected = expected.sum(1) / expected.sum()
     found = torch.bincount(first, minlength=5) / len(first)
     torch.testing.assert_close(found.double(), expected, atol=0.01, rtol=0)
-
-
-def test_one_generator_gives_one_draw_and_no_edges_give_no_pairs() -> None:
-    graph = graph_of(torch.randint(30, (2, 60), generator=generator()), 30)
-    for one, other in zip(
-        random_pairs(graph, 50, generator(3)), random_pairs(graph, 50, generator(3)), strict=True
-    ):
-        assert torch.equal(one, other)
-    empty = operator(torch.zeros(3, 3))
-    assert [len(part) for part in random_pairs(empty, 50, generator())] == [0, 0]
 
 
 # Isotonic regression
@@ -128,7 +107,7 @@ def test_the_mean_rate_is_the_share_also_where_bins_are_pooled(size: int) -> Non
     assert len(set(rate.tolist())) < 15  # of 40 bins
 
 
-def test_what_is_all_null_is_told_so_and_what_is_far_from_it_too() -> None:
+def test_scores_of_the_null_and_far_from_it_are_told_apart() -> None:
     draw = torch.rand(2, 20_000, generator=generator(), dtype=torch.float64)
     same = local_false_discovery_rate(draw[0], draw[1])
     assert float(same.mean()) > 0.8

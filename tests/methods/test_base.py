@@ -14,26 +14,6 @@ from pamt_lightning.data.loaders import GraphLoader
 from pamt_lightning.errors import CheckpointError, InputError
 from tests.methods.helpers import quiet_trainer, small_data, small_model
 
-
-def test_decay_of_the_optimiser_is_the_l2_term_on_the_first_layer_alone() -> None:
-    data = small_data()
-    by_group, by_loss = small_model(data, dropout=0.0), small_model(data, dropout=0.0)
-    decay = 0.3
-    for model, explicit in ((by_group, False), (by_loss, True)):
-        batch = data.full_batch()
-        model.refresh(batch, epoch=0)
-        optimizer = model.make_optimizer(0.0 if explicit else decay)
-        for _ in range(3):
-            optimizer.zero_grad()
-            loss = model.training_loss(batch)
-            if explicit:
-                loss = loss + decay / 2 * model.net.input.weight.square().sum()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    for name, value in by_loss.state_dict().items():
-        torch.testing.assert_close(by_group.state_dict()[name], value, rtol=1e-4, atol=1e-5)
-
-
 # Plain Lightning -------------------------------------------------------------------------------
 
 
@@ -56,17 +36,6 @@ def test_lightnings_own_callbacks_and_loggers_see_the_metrics(tmp_path: Path) ->
         rows = [row for row in csv.DictReader(file) if row["val_acc_network"]]
     assert [int(row["step"]) for row in rows] == list(range(2, trainer.current_epoch + 1, 2))
     assert all(0 <= float(row["val_acc"]) <= 1 for row in rows)
-
-
-def test_the_batch_is_kept_for_the_training_only(tmp_path: Path) -> None:
-    data = small_data()
-    model = small_model(data)
-    model.refresh_interval = 1
-    with pytest.raises(RuntimeError, match="no training"):
-        model.on_train_epoch_start()  # a refresh without a batch is an error
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    with pytest.raises(RuntimeError, match="no training"):
-        _ = model.fit_batch
 
 
 def test_batches_of_nodes_are_refused_by_methods_of_the_whole_graph(tmp_path: Path) -> None:

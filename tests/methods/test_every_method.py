@@ -175,40 +175,31 @@ def test_nodes_without_edges_or_attributes_get_a_defined_answer(name: str, tmp_p
     torch.testing.assert_close(probs.sum(1), torch.ones(7))
 
 
+# Values that a class refuses, each by itself; tests/nn has those of the networks.
+WRONG: dict[str, dict[str, Any]] = {
+    "GCNModule": {"num_features": 0, "num_classes": 1, "hidden_dim": 0},
+    "RobustGCNModule": {"kl_weight": -1.0},
+    "MLPModule": {"lr": -1.0, "weight_decay": -0.1, "log_every_n_epochs": 0},
+    "PTSModule": {"lr": float("nan"), "alpha": -0.5, "num_steps": -1, "stopping_loss": "l1"},
+    "PTDModule": {"loss_weight": -0.5},
+    "LabelPropagationModule": {"alpha": 1.5, "num_steps": -2},
+    "PAMTModule": {
+        **{"momentum": 1.0, "refresh_interval": -1, "representation": "tanh", "inference": "none"},
+        **{"mask_floor": 2.0, "mask_temperature": 0.0, "mask_from": -1},
+        **{"mask_normalization": "col", "pretrain_epochs": -1, "pretrain_weight_decay": -1.0},
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("class_name", "options", "words"),
     [
-        ("GCNModule", {"num_features": 0}, "`num_features`"),
-        ("GCNModule", {"num_classes": 1}, "`num_classes`"),
-        ("GCNModule", {"hidden_dim": 0}, "`hidden_dim`"),
-        ("GCNModule", {"dropout": 1.0}, "`dropout`"),
-        ("GATModule", {"num_heads": 0}, "`num_heads`"),
-        ("GATModule", {"attention_dropout": -0.1}, "`attention_dropout`"),
-        ("RobustGCNModule", {"gamma": -1.0}, "`gamma`"),
-        ("RobustGCNModule", {"kl_weight": -1.0}, "`kl_weight`"),
-        ("SGCModule", {"num_steps": -1}, "`num_steps`"),
-        ("APPNPModule", {"alpha": 2.0}, "`alpha`"),
-        ("MLPModule", {"lr": -1.0}, "`lr`"),
-        ("PTSModule", {"alpha": -0.5}, "`alpha`"),
-        ("PTDModule", {"loss_weight": -0.5}, "`loss_weight`"),
-        ("PTAModule", {"stopping_loss": "l1"}, "`stopping_loss`"),
-        ("LabelPropagationModule", {"alpha": 1.5}, "`alpha`"),
-        ("LabelPropagationModule", {"num_steps": -2}, "`num_steps`"),
-        ("PAMTModule", {"lr": float("nan")}, "`lr`"),
-        ("PAMTModule", {"weight_decay": -0.1}, "`weight_decay`"),
-        ("PAMTModule", {"log_every_n_epochs": 0}, "`log_every_n_epochs`"),
-        ("PAMTModule", {"hidden_dim": 0}, "`hidden_dim`"),
-        ("PAMTModule", {"momentum": 1.0}, "`momentum`"),
-        ("PAMTModule", {"mask_floor": 2.0}, "`mask_floor`"),
-        ("PAMTModule", {"mask_temperature": 0.0}, "`mask_temperature`"),
-        ("PAMTModule", {"mask_from": -1}, "`mask_from`"),
+        *(
+            (class_name, {option: value}, f"`{option}` must")
+            for class_name, options in WRONG.items()
+            for option, value in options.items()
+        ),
         ("PAMTModule", {"mask_from": 5, "refresh_interval": 0}, "`mask_from`=5 needs"),
-        ("PAMTModule", {"refresh_interval": -1}, "`refresh_interval`"),
-        ("PAMTModule", {"pretrain_epochs": -1}, "`pretrain_epochs`"),
-        ("PAMTModule", {"pretrain_weight_decay": -1.0}, "`pretrain_weight_decay`"),
-        ("PAMTModule", {"representation": "tanh"}, "`representation`"),
-        ("PAMTModule", {"mask_normalization": "col"}, "`mask_normalization`"),
-        ("PAMTModule", {"inference": "none"}, "`inference`"),
         *(
             ("PAMTModule", {"representation": "logits", **own}, "negative weights")
             for own in ({"mask_normalization": "sym"}, {"inference": "mask"}, {"inference": "auto"})

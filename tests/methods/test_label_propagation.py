@@ -35,17 +35,6 @@ def test_it_propagates_labels_and_divides_rows_by_their_sums(
     torch.testing.assert_close(model.predict_nodes(batch).probs[reached], shares)
 
 
-def test_the_attributes_do_not_matter(small_graph: Graph) -> None:
-    model = fitted_to(small_graph)
-    before = model.predict_nodes(GraphBatch.from_graph(small_graph, torch.float64)).probs
-    other = Graph(
-        torch.rand(300, 60), small_graph.adjacency, small_graph.y, small_graph.class_names
-    ).with_split(small_graph.train_index, small_graph.val_index, small_graph.test_index)  # type: ignore[arg-type]
-    assert torch.equal(
-        before, model.predict_nodes(GraphBatch.from_graph(other, torch.float64)).probs
-    )
-
-
 def test_one_epoch_is_enough_and_nothing_warns(tmp_path: Path) -> None:
     data = small_data()
     model = LabelPropagationModule(data.num_features, data.num_classes)

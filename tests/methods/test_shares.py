@@ -47,16 +47,16 @@ def test_weights_are_those_of_one_process(
     assert_close(fitted("PAMT", tmp_path / "many", world_size, **options), expected)
 
 
-@pytest.mark.parametrize("name", ["PTS", "PTA", "PAMT_1"])
-def test_methods_with_an_mlp_can_share(name: str, tmp_path: Path) -> None:
-    expected = fitted(name, tmp_path / "one", 1)
-    assert_close(fitted(name, tmp_path / "two", 2), expected)
-
-
-@pytest.mark.parametrize("kind", ["row", "sym"])
-def test_a_mask_that_is_renormalised_too(kind: str, tmp_path: Path) -> None:
-    expected = fitted("PAMT", tmp_path / "one", 1, mask_normalization=kind)
-    assert_close(fitted("PAMT", tmp_path / "two", 2, mask_normalization=kind), expected)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[("PTS", {}), ("PTA", {}), ("PAMT_1", {})],
+        *[("PAMT", {"mask_normalization": kind}) for kind in ("row", "sym")],
+    ],
+)
+def test_methods_with_an_mlp_can_share(name: str, options: Any, tmp_path: Path) -> None:
+    expected = fitted(name, tmp_path / "one", 1, **options)
+    assert_close(fitted(name, tmp_path / "two", 2, **options), expected)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])

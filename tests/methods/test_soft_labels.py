@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from pamt_lightning import PTSModule
-from pamt_lightning.functional import one_hot_rows, propagate
+from pamt_lightning.functional import one_hot_rows, propagate_labels, soft_cross_entropy
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import quiet_trainer, seeded, small_data, small_model
 
@@ -22,17 +22,22 @@ def test_a_second_training_of_one_module_starts_afresh(tmp_path: Path) -> None:
     assert certain.tolist() == sorted(train.tolist())
 
 
-def test_a_validation_may_come_before_a_training(tmp_path: Path) -> None:
-    data = small_data()
-    model = small_model(data, stopping_loss="soft")
-    quiet_trainer(tmp_path, 1).validate(model, datamodule=data, verbose=False)
-    quiet_trainer(tmp_path, 2).fit(model, datamodule=data)
-    assert model.last_loss is not None
+def test_the_soft_stopping_loss_is_that_of_labels_from_the_validation_nodes(tmp_path: Path) -> None:
+    first, second = small_data(split_seed=1), small_data(split_seed=2)
+    model = small_model(first, stopping_loss="soft", reset_labelled=False, dropout=0.0)
+    for step, data in (("validate", first), ("fit", second), ("validate", first)):
+        trainer = quiet_trainer(tmp_path, 2)
+        getattr(trainer, step)(model, datamodule=data)
+        batch = data.full_batch()
+        labelled = (data.graph.y, batch.val_index, 3)
+        steps, alpha = model.num_steps, model.alpha
+        dense = batch.adj_norm.to_dense()
+        labels = propagate_labels(dense, *labelled, num_steps=steps, alpha=alpha, reset=True)
+        expected = soft_cross_entropy(model.net(batch.x), labels)
+        torch.testing.assert_close(trainer.callback_metrics["val_loss"], expected)
 
 
-def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(
-    tmp_path: Path,
-) -> None:
+def test_soft_labels_are_kept_by_column_also_from_a_checkpoint(tmp_path: Path) -> None:
     data = small_data()
     fresh = small_model(data, refresh_interval=0)
     quiet_trainer(tmp_path, 2, BestStopping(dirpath=str(tmp_path))).fit(fresh, datamodule=data)
@@ -61,14 +66,3 @@ def test_soft_labels_are_propagated_over_the_structure_once(tmp_path: Path) -> N
         y[train] = y0[train]
     assert model.soft_labels is not None
     torch.testing.assert_close(model.soft_labels, y)
-
-
-def test_the_prediction_is_propagated(tmp_path: Path) -> None:
-    data = small_data()
-    model = seeded(PTSModule, data, alpha=0.15, num_steps=7).eval()
-    batch = data.full_batch()
-    prediction = model.predict_nodes(batch)
-    assert prediction.logits is not None
-    dense, start = batch.adj_norm.to_dense(), torch.softmax(prediction.logits, 1)
-    expected = propagate(dense, start, num_steps=7, alpha=0.15)
-    torch.testing.assert_close(prediction.probs, expected / expected.sum(1, keepdim=True))

@@ -16,19 +16,15 @@ def seeded_gcn() -> GCN:
     return net
 
 
-def test_logits_are_those_of_the_dense_equation(small_graph: Graph) -> None:
-    net = seeded_gcn()
-    x, dense, adj_norm, _ = inputs(small_graph)
-    a = adj_norm.to_dense()
-    hidden = torch.relu(a @ dense @ net.input.weight + net.input_bias)
-    expected = a @ hidden @ net.output.weight.mT + net.output_bias
-    torch.testing.assert_close(net(x, adj_norm), expected)
-
-
-def test_logits_and_gradients_are_those_of_pyg(small_graph: Graph) -> None:
+def test_logits_are_those_of_the_dense_equation_and_of_pyg_and_so_are_gradients(
+    small_graph: Graph,
+) -> None:
     nn = pyg()
     net = seeded_gcn()
     x, dense, adj_norm, edges = inputs(small_graph)
+    a, actual = adj_norm.to_dense(), net(x, adj_norm)
+    hidden = torch.relu(a @ dense @ net.input.weight + net.input_bias)
+    torch.testing.assert_close(actual, a @ hidden @ net.output.weight.mT + net.output_bias)
     first, second = nn.GCNConv(60, 8).double(), nn.GCNConv(8, 4).double()
     with torch.no_grad():
         first.lin.weight.copy_(net.input.weight.mT)
@@ -36,7 +32,6 @@ def test_logits_and_gradients_are_those_of_pyg(small_graph: Graph) -> None:
         second.lin.weight.copy_(net.output.weight)
         second.bias.copy_(net.output_bias)
     expected = second(torch.relu(first(dense, edges)), edges)
-    actual = net(x, adj_norm)
     torch.testing.assert_close(actual, expected)
     ours = gradients(net, (actual**2).sum())
     theirs = gradients(first, (expected**2).sum())

@@ -88,18 +88,7 @@ def test_samples_have_the_moments_of_the_dense_formula(
     np.testing.assert_allclose(predicted, mean, rtol=0, atol=1e-12)
 
 
-def test_dropout_falls_on_attributes_and_on_hidden_means_and_variances(
-    x: SparseFeatures, adj_norm: SparseOperator
-) -> None:
-    nearly_all = 1 - 1e-9
-    net = seeded_net(nearly_all).train()
-    assert not net.input(x).any()
-    net.input.dropout = 0.0
-    # Hidden means and variances are all gone: the floor of the root is all that is left.
-    assert net(x, adj_norm).abs().max() < 1e-4 * 6
-
-
-def test_means_and_variances_drop_independently(
+def test_hidden_means_and_variances_drop_independently(
     x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net(0.5).train()
@@ -108,8 +97,8 @@ def test_means_and_variances_drop_independently(
     for layer in (net.output_mean, net.output_variance):
         layer.register_forward_hook(lambda _, args, out: seen.append(args[0] == 0))
     net(x, adj_norm)
-    assert (seen[0] & ~seen[1]).any()
-    assert (~seen[0] & seen[1]).any()
+    for both in (seen[0] & seen[1], seen[0] & ~seen[1], ~seen[0] & seen[1]):
+        assert 0.2 < both.double().mean() < 0.3
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
@@ -128,7 +117,7 @@ def test_empty_rows_and_huge_attributes_give_no_nan(six_nodes: Graph, scale: flo
 
 
 def test_without_variance_training_gives_finite_gradients_and_the_mean(
-    small_graph: Graph, x: SparseFeatures, adj_norm: SparseOperator
+    x: SparseFeatures, adj_norm: SparseOperator
 ) -> None:
     net = seeded_net(gamma=5.0).train()
     with torch.no_grad():
@@ -139,7 +128,6 @@ def test_without_variance_training_gives_finite_gradients_and_the_mean(
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
     net.eval()
-    torch.testing.assert_close(net(x, adj_norm), logits, rtol=0, atol=6e-4)
     net.gamma = 0.0  # nothing is uncertain, so attention says nothing
     torch.testing.assert_close(net(x, adj_norm), logits, rtol=0, atol=6e-4)
 
