@@ -82,6 +82,7 @@ class NodeClassificationModule(pl.LightningModule):
         self.last_loss: Tensor | None = None
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
         self._epoch_losses: list[Tensor] = []
+        self._fit_batch: GraphBatch | None = None
         self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
 
@@ -116,6 +117,7 @@ class NodeClassificationModule(pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Refuse precisions and several processes if the method does not support them."""
+        self._fit_batch = None  # of a training that was interrupted
         if self.trainer.precision not in ("32-true", "64-true"):
             raise InputError(
                 "`trainer.precision` must be 32-true or 64-true (sparse products need these), "
@@ -128,7 +130,14 @@ class NodeClassificationModule(pl.LightningModule):
             )
 
     def on_fit_start(self) -> None:
-        """Check the batch size and set the seed of the training."""
+        """Keep the batch of the whole graph, which hooks before the first step need."""
+        datamodule: Any = getattr(self.trainer, "datamodule", None)
+        if not hasattr(datamodule, "full_batch"):
+            raise InputError(
+                f"{type(self).__name__} trains on a GraphDataModule: "
+                "trainer.fit(model, datamodule=GraphDataModule(...))."
+            )
+        self._fit_batch = datamodule.full_batch()
         if self.fit_batch.batch_size is not None and not self.learns_in_batches:
             raise InputError(
                 f"{self.short_name} learns from the whole graph at once: leave out "
@@ -141,15 +150,10 @@ class NodeClassificationModule(pl.LightningModule):
 
     @property
     def fit_batch(self) -> GraphBatch:
-        """The batch of the whole graph, for hooks that Lightning gives none."""
-        datamodule: Any = getattr(self.trainer, "datamodule", None)
-        if not hasattr(datamodule, "full_batch"):
-            raise InputError(
-                f"{type(self).__name__} trains on a GraphDataModule: "
-                "trainer.fit(model, datamodule=GraphDataModule(...))."
-            )
-        batch: GraphBatch = datamodule.full_batch()
-        return batch
+        """The batch of the whole graph during a training."""
+        if self._fit_batch is None:
+            raise RuntimeError("There is no training: `on_fit_start` keeps the batch of the graph.")
+        return self._fit_batch
 
     def on_train_start(self) -> None:
         """Continue the random numbers of the checkpoint."""
@@ -162,6 +166,10 @@ class NodeClassificationModule(pl.LightningModule):
         np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
         if state["cuda"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"].cpu(), self.device)
+
+    def on_fit_end(self) -> None:
+        """Release the batch."""
+        self._fit_batch = None
 
     # Steps -------------------------------------------------------------------------------------
 
@@ -234,7 +242,8 @@ class NodeClassificationModule(pl.LightningModule):
     def make_optimizer(self, weight_decay: float) -> torch.optim.Optimizer:
         """A new Adam whose decay acts on `decayed_parameters` alone.
 
-        Adam's ``weight_decay`` adds the gradient of (weight_decay / 2)·‖W‖², without a pass over W.
+        Adam's ``weight_decay`` adds ``weight_decay * W`` to the gradient, which is the gradient of
+        (weight_decay / 2)·‖W‖²: the term in the loss, without a pass over W.
         """
         decayed = self.decayed_parameters()
         ids = {id(p) for p in decayed}

@@ -8,6 +8,7 @@ import numpy as np
 
 from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.store.format import NpyStream
+from pamt_lightning.errors import InputError
 
 
 class EdgeSorter:
@@ -31,6 +32,8 @@ class EdgeSorter:
     def add(self, ends: IntArray) -> None:
         """Add undirected edges ``[m, 2]``, each in one direction or in both."""
         self.last_node = max(self.last_node, int(ends.max(initial=-1)))
+        if self.last_node >= 1 << 31:
+            raise InputError(f"positions of nodes must be below 2^31, got {self.last_node}.")
         one, other = ends[ends[:, 0] != ends[:, 1]].T
         entries = np.concatenate([one << 32 | other, other << 32 | one])
         self.file.write(entries.data)

@@ -119,10 +119,13 @@ DEFECTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "names that are numbers": (plain(class_names=np.arange(2)), "`class_names`", ".astype(str)"),
     "a name twice": (plain(class_names=np.array(["a", "a"])), "`class_names`", "distinct"),
     "an id twice": (plain(node_ids=np.array(["u", "v", "u"])), "`node_ids`", "'u' more than once"),
+    "too many ids": (plain(node_ids=np.arange(4)), "`node_ids`", "4 entries"),
     "half a split": (plain(train_index=ONE, test_index=TWO), "`val_index`", "is missing"),
     "a mask": (plain(train_index=ONE > 0, val_index=ONE, test_index=TWO), "`train_", "flatnonzero"),
     "outside": (plain(train_index=ONE, val_index=TWO, test_index=9 * ONE), "`test_index`", "got 9"),
     "pickled labels": (plain(labels=OBJECTS), "`labels`", "only pickle could"),
+    "pickled ids": (plain(node_ids=OBJECTS), "`node_ids`", "numpy.array(list_of_str)"),
+    "pickled class names": (plain(class_names=OBJECTS), "`class_names`", "only pickle could"),
     "a pickled matrix": (plain(features=MATRIX), "`features`", "features_indptr"),
 }
 
