@@ -18,7 +18,7 @@ from pamt_lightning.benchmarks.report import Report, shown_ratio
 from pamt_lightning.benchmarks.timing import Row
 from pamt_lightning.errors import InputError
 from pamt_lightning.training.config import RunConfig
-from pamt_lightning.training.estimate import available_memory
+from pamt_lightning.training.memory import available_memory
 from pamt_lightning.training.results import environment
 
 _NOISY = 3.0  # ratio of the largest to the smallest ratio of a comparison

@@ -66,6 +66,4 @@ class EpochBar(ProgressBar):
         if self._bar is not None:
             self._bar.close()
 
-    def on_exception(self, *_: Any) -> None:
-        """Close the bar."""
-        self.on_train_end()
+    on_exception = on_train_end

@@ -23,7 +23,7 @@ from pamt_lightning.training.checkpoint import (
     check_resumable,
     find_checkpoint,
     load_checkpoint,
-    model_values,
+    values_of,
 )
 from pamt_lightning.training.config import CONFIG, SIZES, RunConfig, import_class
 from pamt_lightning.training.estimate import LongRunNote
@@ -192,7 +192,7 @@ def evaluate(
     with _lightning_errors():
         pl.seed_everything(config.seed, workers=True, verbose=False)
         datamodule = GraphDataModule(**config.data)
-        model = _build_model(config, *(model_values(checkpoint)[name] for name in SIZES))
+        model = _build_model(config, *(values_of(checkpoint, "model")[k] for k in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.match_model(state)
         if datamodule.num_features != model.num_features:

@@ -34,15 +34,6 @@ def test_a_run_without_a_folder_writes_nothing(tmp_path: Path) -> None:
     assert again.record["test_metrics"] == result.record["test_metrics"]
 
 
-def test_the_model_of_a_result_holds_the_best_state(tmp_path: Path) -> None:
-    results = [run(small_config(), quiet=True, folder=folder) for folder in (None, "r")]
-    best = torch.load(tmp_path / "r" / "best.ckpt", weights_only=True)["state_dict"]
-    for result in results:
-        state = result.model.state_dict()
-        assert state.keys() == best.keys()
-        assert all(torch.equal(state[name], best[name]) for name in best)
-
-
 def test_the_record_holds_what_a_comparison_needs(tmp_path: Path) -> None:
     config = small_config(hidden_dim=8).with_options({"seed_everything": 3})
     result = run(config, quiet=True, root=tmp_path)
@@ -51,16 +42,8 @@ def test_the_record_holds_what_a_comparison_needs(tmp_path: Path) -> None:
     files = {path.name for path in folder.iterdir() if not path.name.startswith("events")}
     assert files == {"best.ckpt", "last.ckpt", "config.yaml", "hparams.yaml", "results.json"}
     names = ("method", "dataset", "split", "split_seed", "init_seed", "tested_on", "noise_seed")
-    found = {name: record[name] for name in names}
-    assert found == {
-        "method": "PAMT",
-        "dataset": "synthetic",
-        "split": "random",
-        "split_seed": 2144199730,
-        "init_seed": 3,
-        "tested_on": "test nodes",
-        "noise_seed": None,
-    }
+    values = ("PAMT", "synthetic", "random", 2144199730, 3, "test nodes", None)
+    assert tuple(record[name] for name in names) == values
     assert record["epochs"] == 4
     assert 1 <= record["best_epoch"] <= 4
     assert record["test_metrics"]["test_acc"] == record["test_acc"]
@@ -89,12 +72,7 @@ def test_a_split_without_test_nodes_is_trained_and_not_tested(tmp_path: Path) ->
     [
         ({"model.lr": -1}, ("`lr`", "-1")),
         ({"model.lr": 1e30}, ("diverged",)),
-        ({"model.mometum": 0.1}, ("model.mometum", "'momentum'")),
-        ({"data.split_seed": "test20"}, ("`split_seed`", "test0 to test19", "'test20'")),
-        ({"data.structure_noise": 1.5}, ("`structure_noise`", "1.5")),
         ({"data.path": "nowhere"}, ("nowhere",)),
-        ({"data.path": "a", "data.dataset": "pubmed"}, ("`dataset`", "`path`")),
-        ({"stopping.patience": 0}, ("`patience`", "0")),
         ({"trainer.max_epochs": 0}, ("nothing was trained", "max_epochs")),
         ({"trainer.limit_val_batches": 0}, ("validat",)),
         ({"trainer.precision": "bf16-mixed"}, ("precision", "bf16-mixed")),

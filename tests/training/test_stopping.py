@@ -110,13 +110,6 @@ def test_epochs_without_a_validation_do_not_count(tmp_path: Path) -> None:
     assert stopping.best_epoch in (2, 4)
 
 
-def test_a_training_without_any_validation_is_refused(tmp_path: Path) -> None:
-    data, stopping = small_data(), BestStopping(dirpath=str(tmp_path))
-    trainer = quiet_trainer(tmp_path, 2, stopping, limit_val_batches=0)
-    with pytest.raises(InputError, match="at least one epoch with a validation"):
-        trainer.fit(small_model(data), datamodule=data)
-
-
 @pytest.mark.parametrize(
     ("options", "words"), [({"patience": 0}, "`patience`"), ({"save_seconds": -1.0}, "`save_sec")]
 )
