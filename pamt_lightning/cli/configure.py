@@ -132,10 +132,7 @@ class FitParser:
 
 
 class Configurator:
-    """Makes run configurations from files and options; one parser for each class of models.
-
-    A command has its own description in ``--help``, and may add options of its own.
-    """
+    """Makes run configurations from files and options; one parser for each class of models."""
 
     def __init__(
         self, command: str = "fit", description: str = "", add_options: AddOptions | None = None
@@ -155,10 +152,11 @@ class Configurator:
         if choices.help == "model":
             _print_model_help(resolved.model)
             return None
+        parser = self.parser_of(resolved.model.class_path)
         if choices.help:
-            self.parser_of(resolved.model.class_path).parser.print_help()
+            parser.parser.print_help()
             return None
-        config, options = self.parser_of(resolved.model.class_path).parse(resolved, choices.args)
+        config, options = parser.parse(resolved, choices.args)
         for note in resolved.notes:
             print(f"pamt {self.command}: note: {note}", file=sys.stderr)
         if choices.print_config:

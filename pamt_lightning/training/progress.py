@@ -66,4 +66,6 @@ class EpochBar(ProgressBar):
         if self._bar is not None:
             self._bar.close()
 
-    on_exception = on_train_end
+    def on_exception(self, *_: Any) -> None:
+        """Close the bar."""
+        self.on_train_end()

@@ -40,23 +40,14 @@ _LOST = re.compile(r"(closed|reset) by peer|broken pipe|timed out|remote process
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run.
-
-    Attributes:
-        config: Its configuration.
-        record: What ``results.json`` holds.
-        model: The model with the best state.
-        datamodule: The data.
-        trainer: The trainer.
-        folder: Where the files are; none if none were written.
-    """
+    """A finished run."""
 
     config: RunConfig
-    record: dict[str, Any]
-    model: NodeClassificationModule
+    record: dict[str, Any]  # what ``results.json`` holds
+    model: NodeClassificationModule  # with the best state
     datamodule: GraphDataModule
     trainer: pl.Trainer
-    folder: Path | None
+    folder: Path | None  # where the files are; None if none were written
 
     @property
     def test_acc(self) -> float | None:
@@ -183,10 +174,7 @@ def _what_is_left(place: RunFolder | None) -> str:
 def evaluate(
     config: RunConfig, file: Path, stage: Literal["validate", "test", "predict"]
 ) -> tuple[Any, GraphDataModule]:
-    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``.
-
-    Classes and attributes of the data are those of the model.
-    """
+    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``."""
     silence_lightning()
     checkpoint = load_checkpoint(file)
     with _lightning_errors():
@@ -224,10 +212,8 @@ def _add_method(name: str, trainer: Any, model: Any, checkpoint: dict[str, Any])
 def _build_model(
     config: RunConfig, num_features: int, num_classes: int
 ) -> NodeClassificationModule:
-    model_class = import_class(str(config.model["class_path"]))
-    values = config.model["init_args"]
-    model: NodeClassificationModule = model_class(num_features, num_classes, **values)
-    return model
+    model_class: type[NodeClassificationModule] = import_class(str(config.model["class_path"]))
+    return model_class(num_features, num_classes, **config.model["init_args"])
 
 
 def _build_trainer(
