@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,10 @@ def test_every_method_runs_with_every_data_set(name: str, configure: Configurato
         assert config.method == name
         assert config.data["dataset"] == path.stem
         # Python and the command line agree.
-        assert config.complete() == configure([f"configs/{path.name}"], name)
         python = RunConfig.create(name, dataset=path.stem).complete()
-        assert (python.model, python.stopping) == (config.model, config.stopping)
-        assert python.data == config.data
-        values = config.model["init_args"]
-        expected = BY_DATASET.get(name, {}).get(path.stem, {})
-        assert {key: values[key] for key in expected} == expected
-        for key, value in {**AUTHORS.get(name, {}), **expected}.items():
-            assert values[key] == value, key
+        assert replace(python, trainer=config.trainer) == config == config.complete()
+        expected = {**AUTHORS.get(name, {}), **BY_DATASET.get(name, {}).get(path.stem, {})}
+        assert expected.items() <= config.model["init_args"].items()
 
 
 @pytest.mark.parametrize("name", PAPER)
