@@ -59,8 +59,6 @@ def test_every_method_is_named_in_its_folder_results_and_config(name: str, tmp_p
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "file/run" in failed(["fit", *SMALL, "--run_dir", "file/run"])
-    (tmp_path / "lightning_logs").write_text("")
-    assert "lightning_logs" in failed(["fit", *SMALL])
 
 
 @pytest.mark.parametrize(

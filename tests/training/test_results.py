@@ -11,8 +11,7 @@ import torch
 
 from pamt_lightning.graph import Graph
 from pamt_lightning.training import results
-from pamt_lightning.training.results import environment, write_predictions, write_results
-from pamt_lightning.version import __version__
+from pamt_lightning.training.results import write_predictions, write_results
 from tests.small_run import rows_of
 
 ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
@@ -58,11 +57,3 @@ def test_results_are_strict_json(tmp_path: Path) -> None:
     text = (tmp_path / "results.json").read_text(encoding="utf-8")
     found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert found == {**record, "path": str(Path("a/b")), "loss": None, "list": [1.0, None]}
-
-
-def test_the_environment_names_versions_and_threads() -> None:
-    facts = environment()
-    assert facts["pamt-lightning"] == __version__
-    assert facts["threads"] == 1
-    assert str(facts["torch"]).split("+")[0] == torch.__version__.split("+")[0]
-    assert json.loads(json.dumps(facts)) == facts
