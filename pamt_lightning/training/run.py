@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -102,8 +102,12 @@ def run(
         place = None
         if (folder or root or resume) and not config.trainer.get("fast_dev_run"):
             place = choose_folder(datamodule, config.method, config.seed, folder, root, resume)
-        with place.removed_if_unused() if place else nullcontext():
+        try:
             return _run(config, model, datamodule, place, quiet, may_relaunch)
+        except BaseException:
+            if place:
+                place.remove_if_unused()
+            raise
 
 
 def _run(

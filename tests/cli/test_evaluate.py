@@ -138,17 +138,13 @@ def test_a_config_leaves_data_and_values_of_the_checkpoint(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_runs_without_a_trained_model(command: str) -> None:
-    assert "--ckpt_path" in failed([command])
-    for name in ("best", "last", "nowhere/best.ckpt"):
-        assert name in failed([command, "--ckpt_path", name])
-
-
-@pytest.mark.parametrize("command", COMMANDS)
 def test_help_the_configuration_and_errors_are_printed(
     command: str, finished_run: Path, tmp_path: Path
 ) -> None:
     assert "--ckpt_path" in output_of([command, "--help"])[0]
+    assert "--ckpt_path" in failed([command])
+    for name in ("best", "last", "nowhere/best.ckpt"):
+        assert name in failed([command, "--ckpt_path", name])
     checkpoint = ["--ckpt_path", str(finished_run)]
     shown, _ = output_of([command, *checkpoint, "--print_config"])
     assert "hidden_dim: 8" in shown
