@@ -186,7 +186,7 @@ def value_of(config: RunConfig, option: str) -> Any:
     return values[name]
 
 
-def assert_reached(config: RunConfig, dataset: str, options: Mapping[str, Any]) -> None:
+def assert_reached(config: RunConfig, dataset: str | None, options: Mapping[str, Any]) -> None:
     assert config.data["dataset"] == dataset
     assert {name: value_of(config, name) for name in options} == options
 
