@@ -1,4 +1,4 @@
-"""From config files and command-line options to a `RunConfig`, through Lightning's parser."""
+"""From config files and command-line options to a `RunConfig`, through LightningCLI's parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, get_type_hints
 
 import pytorch_lightning as pl
-from pytorch_lightning.cli import LightningArgumentParser
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
 from pamt_lightning.cli.choices import Choices
 from pamt_lightning.data.datamodule import GraphDataModule
@@ -32,8 +32,8 @@ from pamt_lightning.training.stopping import BestStopping
 AddOptions = Callable[[LightningArgumentParser], None]
 
 
-class FitParser:
-    """The options of `pamt fit` for one class of models, read by Lightning's parser."""
+class FitCLI(LightningCLI):
+    """The options of `pamt fit` for one class of models; it parses and leaves building to `run`."""
 
     def __init__(
         self, class_path: str, command: str, description: str, add_options: AddOptions | None
@@ -41,33 +41,61 @@ class FitParser:
         model_class = import_class(class_path)
         if not issubclass(model_class, NodeClassificationModule):
             raise InputError(f"{class_path} is not a subclass of NodeClassificationModule.")
-        silence_lightning()
-        self.parser = parser = LightningArgumentParser(
-            prog=f"pamt {command}",
-            usage=f"pamt {command} [options]",
-            description=description,
-            exit_on_error=False,
-            allow_abbrev=False,
-        )
-        config = "A config file; later files override earlier ones."
-        parser.add_argument("-c", "--config", metavar="FILE", help=config)
-        if add_options is not None:
-            add_options(parser)
-        seed = "Seed of initialisation and training."
-        parser.add_argument("--seed_everything", type=int, default=0, help=seed)
-        shown = "Print all options as YAML and exit."
-        parser.add_argument("--print_config", action="store_true", help=shown)
-        # Data and model first: that is what people look for in ``--help``.
+        self.add_options = add_options
         self.classes: dict[str, type[Any]] = {
             "data": GraphDataModule,
             "model": model_class,
             "stopping": BestStopping,
             "trainer": pl.Trainer,
         }
+        silence_lightning()
+        super().__init__(
+            model_class=model_class,
+            datamodule_class=GraphDataModule,
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            parser_kwargs={
+                "prog": f"pamt {command}",
+                "usage": f"pamt {command} [options]",
+                "description": description,
+                "exit_on_error": False,
+                "allow_abbrev": False,
+            },
+            args=[],
+            run=False,
+        )
+
+    # LightningCLI's hooks ----------------------------------------------------------------------
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser without LightningCLI's ``--config``: the files are read before."""
+        return LightningArgumentParser(**kwargs)
+
+    def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """The options that come before data and model."""
+        config = "A config file; later files override earlier ones."
+        parser.add_argument("-c", "--config", metavar="FILE", help=config)
+        if self.add_options is not None:
+            self.add_options(parser)
+        seed = "Seed of initialisation and training."
+        parser.add_argument("--seed_everything", type=int, default=0, help=seed)
+        shown = "Print all options as YAML and exit."
+        parser.add_argument("--print_config", action="store_true", help=shown)
+
+    def add_core_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Data and model first: that is what people look for in ``--help``."""
         for section, cls in self.classes.items():
             parser.add_class_arguments(cls, section, skip=BY_RUN, fail_untyped=False)
         parser.set_defaults({f"trainer.{name}": value for name, value in TRAINER_DEFAULTS.items()})
-        self.names = parser.get_defaults().as_dict().keys()  # sections and single options
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Nothing yet; for False, LightningCLI sets no seed."""
+        self.config = {**parser.get_defaults().as_dict(), "seed_everything": False}
+
+    def instantiate_classes(self) -> None:
+        """Nothing: `run` builds what it needs from the configuration."""
+
+    # Parsing -----------------------------------------------------------------------------------
 
     def parse(
         self, resolved: Resolved, args: Sequence[str] = (), options: Mapping[str, Any] = {}
@@ -79,7 +107,7 @@ class FitParser:
         """
         merged = resolved.merged()
         # A config file may hold options of `pamt fit` that this command does not have.
-        others = {name: merged.pop(name) for name in merged.keys() - self.names}
+        others = {name: merged.pop(name) for name in merged.keys() - self.config.keys()}
         parsed = self._parse_object(merged, resolved.layers)
         if args:
             parsed = self._parse_args(list(args), parsed)
@@ -97,7 +125,7 @@ class FitParser:
             for layer in layers:
                 with error_context(layer.source):
                     for name, value in _options(layer.content):
-                        if name.partition(".")[0] in self.names:
+                        if name.partition(".")[0] in self.config:
                             one = nested({name: value})
                             self._check(name, value, partial(self.parser.parse_object, one))
             raise InputError(_one_line(error)) from None
@@ -119,8 +147,8 @@ class FitParser:
         cls = self.classes.get(section)
         if cls and rest:
             require_option(cls, option, rest.split(".")[0].rstrip("+"))
-        elif section not in self.names:
-            known = [f"--{each}" for each in self.names]
+        elif section not in self.config:
+            known = [f"--{each}" for each in self.config]
             known += [f"--{s}.{each}" for s, c in self.classes.items() for each in arguments(c)]
             raise InputError(f"there is no option {option}.{did_you_mean(f'--{name}', known)}")
         try:
@@ -138,25 +166,25 @@ class Configurator:
         self, command: str = "fit", description: str = "", add_options: AddOptions | None = None
     ) -> None:
         self.command = command
-        self.parser_of = cache(lambda path: FitParser(path, command, description, add_options))
+        self.cli_of = cache(lambda path: FitCLI(path, command, description, add_options))
 
     def __call__(
         self, files: Sequence[str], method: str | None = None, options: Mapping[str, Any] = {}
     ) -> RunConfig:
         """A run from config files, a method, and options such as ``{"model.alpha": 0.1}``."""
         resolved = resolve(files, method, nested(options).get("data"))
-        return self.parser_of(resolved.model.class_path).parse(resolved, (), options)[0]
+        return self.cli_of(resolved.model.class_path).parse(resolved, (), options)[0]
 
     def read(self, choices: Choices, resolved: Resolved) -> tuple[RunConfig, Any] | None:
         """The run on a command line and the values of all options; None if it is only printed."""
         if choices.help == "model":
             _print_model_help(resolved.model)
             return None
-        parser = self.parser_of(resolved.model.class_path)
+        cli = self.cli_of(resolved.model.class_path)
         if choices.help:
-            parser.parser.print_help()
+            cli.parser.print_help()
             return None
-        config, options = parser.parse(resolved, choices.args)
+        config, options = cli.parse(resolved, choices.args)
         for note in resolved.notes:
             print(f"pamt {self.command}: note: {note}", file=sys.stderr)
         if choices.print_config:
@@ -171,7 +199,6 @@ class FitOptions:
 
     choices: Choices
     config: RunConfig
-    options: Mapping[str, Any]  # the values on the command line, by name
     configurator: Configurator
 
     @classmethod
@@ -181,14 +208,16 @@ class FitOptions:
         found = configurator.read(choices, choices.resolve())
         if found is None:
             raise SystemExit(0)
-        parser = configurator.parser_of(found[0].model["class_path"]).parser
-        typed = parser.parse_args(list(choices.args), defaults=False)
-        return cls(choices, found[0], dict(typed.items()), configurator)
+        return cls(choices, found[0], configurator)
 
     def configure(self, options: Mapping[str, Any], dataset: str | None = None) -> RunConfig:
         """The same run with other options, on the data set if one is given."""
         files = (*(() if dataset is None else (dataset_file(dataset),)), *self.choices.files)
-        return self.configurator(files, self.choices.model, {**self.options, **options})
+        data = {**self.choices.data, **nested(options).get("data", {})}
+        resolved = resolve(files, self.choices.model, data)
+        # Parsed for each run: `--option+=value` extends the list of that run's files.
+        cli = self.configurator.cli_of(resolved.model.class_path)
+        return cli.parse(resolved, self.choices.args, options)[0]
 
 
 def _print_model_help(model: Method) -> None:

@@ -143,7 +143,7 @@ def test_help_lists_options(
     assert not any(f"--{option}" in shown for option in not_listed)
 
 
-def test_a_command_with_many_runs_has_the_options_of_fit() -> None:
+def test_a_command_with_many_runs_has_the_options_of_fit(tmp_path: Path) -> None:
     args = ["--config", "configs/cora_ml.yaml", "--model", "PAMT_0", "--model.lr", "0.3"]
     fit = FitOptions.parse("bench", args)
     assert fit.config.method == "PAMT_0"
@@ -155,6 +155,10 @@ def test_a_command_with_many_runs_has_the_options_of_fit() -> None:
     assert below.data["dataset"] == "citeseer"
     assert below.model["init_args"]["momentum"] == 0.25  # of configs/citeseer.yaml
     assert below.model["init_args"]["lr"] == 0.3
+    file = tmp_path / "roots.yaml"
+    file.write_text("data: {root: [/a]}")
+    more = FitOptions.parse("bench", ["--config", str(file), "--data.root+=/b"])
+    assert more.configure({}).data["root"] == more.config.data["root"] == ["/a", "/b"]
     with pytest.raises(SystemExit) as stop:
         FitOptions.parse("bench", ["--help"])
     assert stop.value.code == 0
