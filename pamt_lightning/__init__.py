@@ -39,28 +39,21 @@ if TYPE_CHECKING:
     from pamt_lightning.training.run import run as run
     from pamt_lightning.training.stopping import BestStopping as BestStopping
 
-_HOME = {
-    "APPNPModule": "methods.supervised",
-    "BestStopping": "training.stopping",
-    "EpochBar": "training.progress",
-    "GATModule": "methods.supervised",
-    "GCNModule": "methods.supervised",
-    "Graph": "graph",
-    "GraphDataModule": "data.datamodule",
-    "InputError": "errors",
-    "LabelPropagationModule": "methods.label_propagation",
-    "MLPModule": "methods.supervised",
-    "PAMTModule": "methods.pamt",
-    "PAMTPlusModule": "methods.pamt_plus",
-    "PTAModule": "methods.propagate_then_train",
-    "PTDModule": "methods.propagate_then_train",
-    "PTSModule": "methods.propagate_then_train",
-    "RobustGCNModule": "methods.supervised",
-    "RunConfig": "training.config",
-    "RunResult": "training.run",
-    "SGCModule": "methods.supervised",
-    "run": "training.run",
+_NAMES = {
+    "data.datamodule": "GraphDataModule",
+    "errors": "InputError",
+    "graph": "Graph",
+    "methods.label_propagation": "LabelPropagationModule",
+    "methods.pamt": "PAMTModule",
+    "methods.pamt_plus": "PAMTPlusModule",
+    "methods.propagate_then_train": "PTAModule PTDModule PTSModule",
+    "methods.supervised": "APPNPModule GATModule GCNModule MLPModule RobustGCNModule SGCModule",
+    "training.config": "RunConfig",
+    "training.progress": "EpochBar",
+    "training.run": "RunResult run",
+    "training.stopping": "BestStopping",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted([*_HOME, "__version__"])
 
 

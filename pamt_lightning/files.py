@@ -27,12 +27,9 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path, holds: str, name: str | None = None) -> dict[str, Any]:
-    """Read a YAML file whose top level is a mapping.
+    """Read a YAML file whose top level is a mapping; errors say what it ``holds``.
 
-    Args:
-        path: The file.
-        holds: What the mapping holds, for the error message.
-        name: The file as the user named it; the path unless given.
+    ``name`` is the file as the user named it, the path unless given.
     """
     name = name or str(path)
     try:

@@ -20,7 +20,7 @@ from pamt_lightning.data.store.writer import write_synthetic
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.training.config import RunConfig
-from pamt_lightning.training.results import peak_memory_mb
+from pamt_lightning.training.memory import peak_memory_mb
 
 _DEGREE, _FEATURES, _CLASSES, _HIDDEN, _BATCH = 20, 128, 16, 64, 100_000
 

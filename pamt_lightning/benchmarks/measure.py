@@ -21,7 +21,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import growth_image, plots_available
 from pamt_lightning.training.config import RunConfig
-from pamt_lightning.training.estimate import available_memory
+from pamt_lightning.training.memory import available_memory
 from pamt_lightning.training.results import environment, write_results
 
 TITLES = {

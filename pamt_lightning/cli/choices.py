@@ -43,14 +43,13 @@ class Choices:
         parser.add_argument("-h", "--help", action="store_true")
         found, others = parser.parse_known_args(list(args))
         data = {name: value for name, value in vars(found).items() if name in _DATA}
-        help_of_model = found.help_of is not None
         return cls(
             files=tuple(found.config),
             model=found.help_of or found.model,
             data={name: None if value == "null" else value for name, value in data.items()},
             ckpt_path=found.ckpt_path,
             print_config=found.print_config,
-            help="model" if help_of_model else "command" if found.help else None,
+            help="model" if found.help_of is not None else "command" if found.help else None,
             args=(*others, *(f"--data.{name}={value}" for name, value in data.items())),
         )
 

@@ -160,43 +160,31 @@ class FitCLI(LightningCLI):
 
 
 class Configurator:
-    """Makes run configurations from files and options; one parser for each class of models.
-
-    A command has its own description in ``--help``, and may add options of its own.
-    """
+    """Makes run configurations from files and options; one parser for each class of models."""
 
     def __init__(
         self, command: str = "fit", description: str = "", add_options: AddOptions | None = None
     ) -> None:
         self.command = command
-        self._cli = cache(lambda path: FitCLI(path, command, description, add_options))
+        self.cli_of = cache(lambda path: FitCLI(path, command, description, add_options))
 
     def __call__(
         self, files: Sequence[str], method: str | None = None, options: Mapping[str, Any] = {}
     ) -> RunConfig:
         """A run from config files, a method, and options such as ``{"model.alpha": 0.1}``."""
         resolved = resolve(files, method, nested(options).get("data"))
-        return self.parse(resolved, (), options)[0]
-
-    def parse(
-        self, resolved: Resolved, args: Sequence[str], options: Mapping[str, Any] = {}
-    ) -> tuple[RunConfig, Any]:
-        """See `FitCLI.parse`."""
-        return self._cli(resolved.model.class_path).parse(resolved, args, options)
-
-    def typed(self, class_path: str, args: Sequence[str]) -> dict[str, Any]:
-        """The values of the options on a command line, by name."""
-        return dict(self._cli(class_path).parser.parse_args(list(args), defaults=False).items())
+        return self.cli_of(resolved.model.class_path).parse(resolved, (), options)[0]
 
     def read(self, choices: Choices, resolved: Resolved) -> tuple[RunConfig, Any] | None:
         """The run on a command line and the values of all options; None if it is only printed."""
         if choices.help == "model":
             _print_model_help(resolved.model)
             return None
+        cli = self.cli_of(resolved.model.class_path)
         if choices.help:
-            self._cli(resolved.model.class_path).parser.print_help()
+            cli.parser.print_help()
             return None
-        config, options = self.parse(resolved, choices.args)
+        config, options = cli.parse(resolved, choices.args)
         for note in resolved.notes:
             print(f"pamt {self.command}: note: {note}", file=sys.stderr)
         if choices.print_config:
@@ -211,7 +199,6 @@ class FitOptions:
 
     choices: Choices
     config: RunConfig
-    options: Mapping[str, Any]  # the values on the command line, by name
     configurator: Configurator
 
     @classmethod
@@ -221,13 +208,16 @@ class FitOptions:
         found = configurator.read(choices, choices.resolve())
         if found is None:
             raise SystemExit(0)
-        typed = configurator.typed(found[0].model["class_path"], choices.args)
-        return cls(choices, found[0], typed, configurator)
+        return cls(choices, found[0], configurator)
 
     def configure(self, options: Mapping[str, Any], dataset: str | None = None) -> RunConfig:
         """The same run with other options, on the data set if one is given."""
         files = (*(() if dataset is None else (dataset_file(dataset),)), *self.choices.files)
-        return self.configurator(files, self.choices.model, {**self.options, **options})
+        data = {**self.choices.data, **nested(options).get("data", {})}
+        resolved = resolve(files, self.choices.model, data)
+        # Parsed for each run: `--option+=value` extends the list of that run's files.
+        cli = self.configurator.cli_of(resolved.model.class_path)
+        return cli.parse(resolved, self.choices.args, options)[0]
 
 
 def _print_model_help(model: Method) -> None:

@@ -70,7 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pamt {__version__}")
         return 0
     try:
-        return _dispatch(args[0], args[1:])
+        command = _OLD_NAMES.get(args[0], args[0])
+        if command not in COMMANDS:
+            hint = did_you_mean(command, COMMANDS) or " `pamt --help` lists the commands."
+            raise InputError(f"there is no command {command!r}.{hint}")
+        module, function = COMMANDS[command].split(".")
+        run = getattr(import_module(f"pamt_lightning.cli.{module}"), function)
+        return int(run(args[1:]))
     except InputError as error:
         print(f"pamt {args[0]}: error: {error}", file=sys.stderr)
         return 2
@@ -80,16 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `pamt datasets | head`
         sys.stderr.close()
         return 0
-
-
-def _dispatch(command: str, args: list[str]) -> int:
-    command = _OLD_NAMES.get(command, command)
-    if command in COMMANDS:
-        module, function = COMMANDS[command].split(".")
-        run = getattr(import_module(f"pamt_lightning.cli.{module}"), function)
-        return int(run(args))
-    hint = did_you_mean(command, COMMANDS) or " `pamt --help` lists the commands."
-    raise InputError(f"there is no command {command!r}.{hint}")
 
 
 if __name__ == "__main__":

@@ -185,7 +185,8 @@ def add_run_options(
 
 def typed_names(args: Sequence[str]) -> set[str]:
     """The names of the options on a command line."""
-    return {arg.partition("=")[0].removeprefix("--") for arg in args if arg.startswith("--")}
+    names = [arg.partition("=")[0].removeprefix("--") for arg in args if arg.startswith("--")]
+    return {name.rstrip("+") for name in names}
 
 
 def refuse(source: str, names: Collection[str], reasons: Mapping[str, str] = FIXED) -> None:

@@ -118,7 +118,7 @@ def run_tune(argv: Sequence[str]) -> int:
         *worth,
     ]
     output = Path(options.output or folder / "best.yaml")
-    content = best_config(space, typed.configure, trials[0].choice, typed.options)
+    content = best_config(space, typed.configure, trials[0].choice, typed_names(rest))
     write_choice(output, content, comments)
     for trial in trials[:10]:
         score = "" if trial.score is None else f"{100 * trial.score:.2f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -62,14 +62,11 @@ def model_of(checkpoint: Mapping[str, Any]) -> Method:
     return replace(model, name=str(checkpoint.get("method", model.name)))
 
 
-def model_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the model, with its sizes."""
-    return _plain(checkpoint.get("hyper_parameters", {}))
-
-
-def data_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the data module."""
-    return _plain(checkpoint.get("datamodule_hyper_parameters", {}))
+def values_of(checkpoint: Mapping[str, Any], section: Literal["model", "data"]) -> dict[str, Any]:
+    """The arguments of the model, with its sizes, or those of the data module."""
+    key = "hyper_parameters" if section == "model" else "datamodule_hyper_parameters"
+    # Keys with an underscore are Lightning's own notes on how the class was made.
+    return {k: v for k, v in checkpoint.get(key, {}).items() if not k.startswith("_")}
 
 
 def layer_of(checkpoint: Mapping[str, Any], *, with_data: bool) -> Layer:
@@ -81,8 +78,8 @@ def layer_of(checkpoint: Mapping[str, Any], *, with_data: bool) -> Layer:
             f"the checkpoint is of {model.class_path}, which is not a method of this package; load "
             "it from Python with the load_from_checkpoint of that class."
         )
-    values = {k: v for k, v in model_values(checkpoint).items() if k not in SIZES}
-    data = {"data": data_values(checkpoint)} if with_data else {}
+    values = {k: v for k, v in values_of(checkpoint, "model").items() if k not in SIZES}
+    data = {"data": values_of(checkpoint, "data")} if with_data else {}
     return Layer("the checkpoint", {"model": values, **data}, model)
 
 
@@ -116,13 +113,11 @@ def check_resumable(
         "the class": (then.class_path, now.class_path),
         "seed_everything": (str(checkpoint.get("init_seed")), str(config.seed)),
     }
-    for section, old, new in (
-        ("model", model_values(checkpoint), model.hparams),
-        ("data", data_values(checkpoint), datamodule.hparams),
-    ):
+    parts: list[tuple[Literal["model", "data"], Any]] = [("model", model), ("data", datamodule)]
+    for section, part in parts:
         pairs |= {
-            f"{section}.{name}": (value, new.get(name))
-            for name, value in old.items()
+            f"{section}.{name}": (value, part.hparams.get(name))
+            for name, value in values_of(checkpoint, section).items()
             if name not in NO_EFFECT[section]
         }
     for name, (before, after) in pairs.items():
@@ -132,8 +127,3 @@ def check_resumable(
                 "same options, name another run with --ckpt_path FOLDER, or start a new one "
                 "without."
             )
-
-
-def _plain(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    # Keys with an underscore are Lightning's own notes on how the class was made.
-    return {k: v for k, v in hparams.items() if not k.startswith("_")}

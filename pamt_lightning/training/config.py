@@ -44,24 +44,15 @@ class RunConfig:
     """One run.
 
     `RunConfig.create` fills in the values of the method and the data set.
-
-    Attributes:
-        method: Name of the method in results, as the user chose it.
-        model: ``class_path`` and ``init_args`` without the sizes, which are those of the data.
-        data: Arguments of `GraphDataModule`.
-        stopping: Arguments of `BestStopping`.
-        trainer: Arguments of ``pl.Trainer``.
-        seed: Seed of the initialisation and of the training.
-        test: Whether the best state is tested after the training.
     """
 
-    method: str
-    model: Mapping[str, Any]
-    data: Mapping[str, Any] = field(default_factory=dict)
-    stopping: Mapping[str, Any] = field(default_factory=dict)
+    method: str  # the name in results, as the user chose it
+    model: Mapping[str, Any]  # class_path, and init_args without the sizes, which the data have
+    data: Mapping[str, Any] = field(default_factory=dict)  # arguments of `GraphDataModule`
+    stopping: Mapping[str, Any] = field(default_factory=dict)  # arguments of `BestStopping`
     trainer: Mapping[str, Any] = field(default_factory=lambda: dict(TRAINER_DEFAULTS))
-    seed: int = 0
-    test: bool = True
+    seed: int = 0  # of the initialisation and of the training
+    test: bool = True  # whether the best state is tested after the training
 
     @classmethod
     def create(
@@ -78,16 +69,9 @@ class RunConfig:
     ) -> RunConfig:
         """A run as ``pamt fit --config configs/DATASET.yaml --model METHOD`` has it.
 
-        Args:
-            method: Name of a method (`pamt methods`), or the path of a class; that of the config
-                file unless given, else PAMT.
-            dataset: Name of a data set (`pamt datasets`), or a config file.
-            data: Further arguments of `GraphDataModule`.
-            model: Arguments of the method that differ from its own values.
-            stopping: Arguments of `BestStopping`.
-            trainer: Arguments of ``pl.Trainer``.
-            seed: Seed of the initialisation and of the training; 0 unless given.
-            test: Whether the best state is tested after the training; it is unless given.
+        ``method`` is a name (`pamt methods`) or the path of a class; unless given, that of the
+        config file, else PAMT. ``dataset`` is a name (`pamt datasets`) or a config file. The other
+        arguments override the files.
         """
         files = [] if dataset is None else [dataset_file(dataset)]
         resolved = resolve(files, method, data)
@@ -95,10 +79,8 @@ class RunConfig:
         given = {"data": data, "model": model, "stopping": stopping, "trainer": trainer}
         for section, values in given.items():
             merge(content.setdefault(section, {}), values or {})
-        if seed is not None:
-            content["seed_everything"] = seed
-        if test is not None:
-            content["test_after_fit"] = test
+        single = {"seed_everything": seed, "test_after_fit": test}
+        content |= {name: value for name, value in single.items() if value is not None}
         return cls.from_sections(resolved.model, content)
 
     @classmethod
@@ -138,8 +120,7 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The run as a config file for ``pamt fit --config``."""
-        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
-        return text
+        return str(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True))
 
     def save(self, path: Path) -> None:
         """Write the config file."""
@@ -147,9 +128,8 @@ class RunConfig:
 
     def with_options(self, options: Mapping[str, Any]) -> RunConfig:
         """The same run with other values of options such as ``model.alpha``."""
-        content: dict[str, Any] = {
-            name: getattr(self, name) for name in ("data", "stopping", "trainer", "seed")
-        }
+        names = ("data", "stopping", "trainer", "seed")
+        content: dict[str, Any] = {name: getattr(self, name) for name in names}
         content["model"] = self.model["init_args"]
         changes = nested(options)
         if "seed_everything" in changes:
@@ -163,8 +143,7 @@ class RunConfig:
     def complete(self) -> RunConfig:
         """The same run with the defaults of data, model and stopping filled in.
 
-        Raises:
-            InputError: There is no such class, or it has no argument of that name.
+        An `InputError` names a class or an argument that does not exist.
         """
         from pamt_lightning.data.datamodule import GraphDataModule
         from pamt_lightning.training.stopping import BestStopping

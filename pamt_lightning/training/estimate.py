@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
@@ -15,6 +13,7 @@ from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.graph import Graph
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 from pamt_lightning.nn import MLP
+from pamt_lightning.training.memory import memory_for_each
 
 _LARGE = 2_000_000  # nodes plus stored edges of a graph that is worth an estimate
 
@@ -85,50 +84,14 @@ def memory_of(
     numbers += 2 * graph.num_edges  # the ones of A, in every process
     rows = own if batch_size is None else min(own, batch_size)
     numbers += rows * model.net.input.weight.shape[1] * _PER_HIDDEN * networks
-    numbers += rows * _attributes_in_use(graph)  # the others are on disk
+    if graph.x.layout == torch.sparse_csr:
+        # Column and value, before and after dropout, by node and by attribute.
+        values_per_node = 8.0 * len(graph.x.values()) / max(1, nodes)
+    else:
+        values_per_node = 2.0 * graph.num_features  # dropout makes a copy
+    numbers += rows * values_per_node  # the others are on disk
     numbers += 4 * sum(parameter.numel() for parameter in model.parameters())
     return _PROCESS + size * numbers
-
-
-def _attributes_in_use(graph: Graph) -> float:
-    """Values for each node of a step."""
-    if graph.x.layout != torch.sparse_csr:
-        return 2.0 * graph.num_features  # dropout makes a copy
-    # Column and value, before and after dropout, by node and by attribute.
-    return 8.0 * len(graph.x.values()) / max(1, graph.num_nodes)
-
-
-def available_memory() -> int | None:
-    """Bytes that this process may still allocate; None if the system does not report it."""
-    found = []
-    if (kilobytes := _kilobytes("/proc/meminfo", "MemAvailable:")) is not None:
-        found.append(1024 * kilobytes)
-    group = Path("/sys/fs/cgroup")
-    with suppress(OSError, ValueError, KeyError):  # no such file, or no limit ("max")
-        limit = int((group / "memory.max").read_text(encoding="ascii"))
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
-        parts = dict(line.split() for line in lines)
-        files = int(parts["active_file"]) + int(parts["inactive_file"])  # can be reclaimed
-        found.append(limit - used + files)
-    return min(found, default=None)
-
-
-def memory_for_each(processes: int) -> int | None:
-    """Bytes that each process on this machine may use, including what it holds already."""
-    free = available_memory()
-    if free is None:
-        return None
-    resident = _kilobytes("/proc/self/status", "VmRSS:") or 0
-    return int(free / processes) + 1024 * resident
-
-
-def _kilobytes(file: str, name: str) -> int | None:
-    """A value of one of Linux's status files; None if there is none."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-        return int(next(line for line in lines if line.startswith(name)).split()[1])
-    return None
 
 
 def duration(seconds: float) -> str:

@@ -6,8 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -36,15 +35,10 @@ class RunFolder:
         """Whether the run can be resumed."""
         return (self.path / LAST).is_file()
 
-    @contextmanager
-    def removed_if_unused(self) -> Iterator[None]:
-        """Remove a new folder if its run fails before the first checkpoint."""
-        try:
-            yield
-        except BaseException:
-            if self.is_new and not self.has_checkpoint:
-                shutil.rmtree(self.path, ignore_errors=True)
-            raise
+    def remove_if_unused(self) -> None:
+        """Remove a folder that was made for a run that failed before its first checkpoint."""
+        if self.is_new and not self.has_checkpoint:
+            shutil.rmtree(self.path, ignore_errors=True)
 
 
 def choose_folder(

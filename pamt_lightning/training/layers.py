@@ -86,13 +86,9 @@ def resolve(
     data: Mapping[str, Any] | None = None,
     base: Layer | None = None,
 ) -> Resolved:
-    """Combine config files.
+    """Combine config files, below them ``base``: what a checkpoint was trained with.
 
-    Args:
-        files: Config files; ``configs/…`` means a shipped one if there is none here.
-        model: The model that was chosen on the command line.
-        data: Options of the data from the command line.
-        base: What a checkpoint was trained with; it lies below the files.
+    ``model`` and ``data`` are what the command line chooses.
     """
     chosen = None if model is None else find_model(model)
     given = [read_layer(file) for file in files]
@@ -181,9 +177,7 @@ def _checked(source: str, sections: Mapping[str, Any]) -> Layer:
 
 def _dataset_in_use(sections: Sequence[Mapping[str, Any]]) -> str | None:
     """The data set that the data sections select; none for the user's own graph."""
-    choice: dict[str, Any] = {}
-    for section in sections:
-        choice |= section
+    choice = dict(item for section in sections for item in section.items())
     if choice.get("path") is not None:
         return None
     return get_spec(str(choice.get("dataset") or DEFAULT_DATASET)).name

@@ -19,7 +19,9 @@ def print_run(result: RunResult) -> None:
     record = result.record
     sizes, noise, inference = record["sizes"], record["structure_noise"], record["inference"]
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
-    random_edges, tests = record["random_edges"], record["test_metrics"]
+    tests, random_edges = record["test_metrics"], record["random_edges"]
+    if random_edges is not None:
+        random_edges = f"up to {100 * random_edges:.0f} % of the edges look drawn at random"
     unreached = tests.get("test_unreached")
     seconds, num_threads = record["seconds"], record["environment"]["threads"]
     threads = "1 thread" if num_threads == 1 else f"{num_threads} threads"
@@ -35,12 +37,7 @@ def print_run(result: RunResult) -> None:
         ("init seed", str(record["init_seed"])),
         ("epochs", f"{record['epochs']}, best {record['best_epoch']}"),
         ("inference", inference and f"{inference}, chosen on the validation nodes"),
-        (
-            "random edges",
-            None
-            if random_edges is None
-            else f"up to {100 * random_edges:.0f} % of the edges look drawn at random",
-        ),
+        ("random edges", random_edges),
         ("val accuracy", percent(record["val_acc"])),
         ("test accuracy", percent(record["test_acc"])),
         ("  MLP alone", percent(tests.get("test_acc_network"))),

@@ -7,7 +7,6 @@ import math
 import platform
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -23,11 +22,11 @@ from pamt_lightning.graph import Graph
 from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.methods.pamt import PAMTModule
 from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.memory import peak_memory_mb
 from pamt_lightning.training.stopping import BestStopping
 from pamt_lightning.version import __version__
 
 _ROWS_AT_ONCE = 20_000
-_STATUS = Path("/proc/self/status")
 
 
 def result_record(
@@ -65,9 +64,7 @@ def result_record(
             "edges": graph.num_edges,
             "features": graph.num_features,
             "classes": graph.num_classes,
-            "train": len(split.train) if split else None,
-            "val": len(split.val) if split else None,
-            "test": len(split.test) if split else None,
+            **{k: len(getattr(split, k)) if split else None for k in ("train", "val", "test")},
         },
         "data_hashes": dict(data.raw.hashes),
         "environment": environment(),
@@ -90,34 +87,13 @@ def environment() -> dict[str, str | int]:
     }
 
 
-def peak_memory_mb() -> float | None:
-    """Peak resident memory of this process in MB, where the system reports it."""
-    with suppress(OSError, StopIteration):
-        # Preferred to getrusage, whose peak includes that of the process that started this one.
-        lines = _STATUS.read_text(encoding="utf-8").splitlines()
-        line = next(line for line in lines if line.startswith("VmHWM:"))
-        return round(1024 * int(line.split()[1]) / 1e6, 1)
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak * (1 if sys.platform == "darwin" else 1024) / 1e6, 1)
-
-
 def write_results(path: Path, record: Mapping[str, Any]) -> None:
     """Write results.json."""
     write_whole(path, lambda file: json.dump(_finite(record), file, indent=2, default=str))
 
 
 def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
-    """Write one line per node: its id, the class, its probability, and those of all classes.
-
-    Args:
-        path: The CSV file; replaced as a whole.
-        graph: The graph, for node ids and class names.
-        probs: Class probabilities ``[N, C]``.
-    """
+    """Write a CSV file of ``probs [N, C]``: node id, class, its probability, those of all."""
     import pandas as pd  # a quarter of a second that other commands need not wait for
 
     names = np.asarray(graph.class_names, dtype=object)

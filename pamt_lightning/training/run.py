@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from pamt_lightning.training.checkpoint import (
     check_resumable,
     find_checkpoint,
     load_checkpoint,
-    model_values,
+    values_of,
 )
 from pamt_lightning.training.config import CONFIG, SIZES, RunConfig, import_class
 from pamt_lightning.training.estimate import LongRunNote
@@ -40,23 +40,14 @@ _LOST = re.compile(r"(closed|reset) by peer|broken pipe|timed out|remote process
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run.
-
-    Attributes:
-        config: Its configuration.
-        record: What ``results.json`` holds.
-        model: The model with the best state.
-        datamodule: The data.
-        trainer: The trainer.
-        folder: Where the files are; none if none were written.
-    """
+    """A finished run."""
 
     config: RunConfig
-    record: dict[str, Any]
-    model: NodeClassificationModule
+    record: dict[str, Any]  # what ``results.json`` holds
+    model: NodeClassificationModule  # with the best state
     datamodule: GraphDataModule
     trainer: pl.Trainer
-    folder: Path | None
+    folder: Path | None  # where the files are; None if none were written
 
     @property
     def test_acc(self) -> float | None:
@@ -111,8 +102,12 @@ def run(
         place = None
         if (folder or root or resume) and not config.trainer.get("fast_dev_run"):
             place = choose_folder(datamodule, config.method, config.seed, folder, root, resume)
-        with place.removed_if_unused() if place else nullcontext():
+        try:
             return _run(config, model, datamodule, place, quiet, may_relaunch)
+        except BaseException:
+            if place:
+                place.remove_if_unused()
+            raise
 
 
 def _run(
@@ -183,16 +178,13 @@ def _what_is_left(place: RunFolder | None) -> str:
 def evaluate(
     config: RunConfig, file: Path, stage: Literal["validate", "test", "predict"]
 ) -> tuple[Any, GraphDataModule]:
-    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``.
-
-    Classes and attributes of the data are those of the model.
-    """
+    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``."""
     silence_lightning()
     checkpoint = load_checkpoint(file)
     with _lightning_errors():
         pl.seed_everything(config.seed, workers=True, verbose=False)
         datamodule = GraphDataModule(**config.data)
-        model = _build_model(config, *(model_values(checkpoint)[name] for name in SIZES))
+        model = _build_model(config, *(values_of(checkpoint, "model")[k] for k in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.match_model(state)
         if datamodule.num_features != model.num_features:
@@ -224,10 +216,8 @@ def _add_method(name: str, trainer: Any, model: Any, checkpoint: dict[str, Any])
 def _build_model(
     config: RunConfig, num_features: int, num_classes: int
 ) -> NodeClassificationModule:
-    model_class = import_class(str(config.model["class_path"]))
-    values = config.model["init_args"]
-    model: NodeClassificationModule = model_class(num_features, num_classes, **values)
-    return model
+    model_class: type[NodeClassificationModule] = import_class(str(config.model["class_path"]))
+    return model_class(num_features, num_classes, **config.model["init_args"])
 
 
 def _build_trainer(

@@ -100,7 +100,6 @@ class BestStopping(Checkpoint):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         if self._validated:
-            self._validated = False
             self._judge(trainer, pl_module)
         is_time = time.monotonic() - self._written >= self.save_seconds
         # Clocks differ, and either all processes must save or none.
@@ -108,6 +107,7 @@ class BestStopping(Checkpoint):
             self.save(trainer)
 
     def _judge(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._validated = False
         acc, loss = (float(trainer.callback_metrics[name]) for name in ("val_acc", "val_loss"))
         if not math.isfinite(loss):
             raise InputError(
@@ -138,9 +138,17 @@ class BestStopping(Checkpoint):
         now = time.monotonic()
         self.seconds += now - self._started
         self._started = self._written = now
+        folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
+        if not folder:
+            return
         for name in (BEST, LAST):
             self._writing_best = name == BEST
-            self._write(trainer, name)
+            part = Path(folder) / f".{name}.part"
+            trainer.save_checkpoint(part)
+            if trainer.is_global_zero:
+                with open(part, "rb+") as file:
+                    os.fsync(file.fileno())
+                os.replace(part, part.with_name(name))
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -161,14 +169,3 @@ class BestStopping(Checkpoint):
         """Continue from the checkpoint, with the patience of the new run."""
         for name, value in state_dict.items():
             setattr(self, name, value)
-
-    def _write(self, trainer: pl.Trainer, name: str) -> None:
-        folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
-        if not folder:
-            return
-        part = Path(folder) / f".{name}.part"
-        trainer.save_checkpoint(part)
-        if trainer.is_global_zero:
-            with open(part, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(part, part.with_name(name))

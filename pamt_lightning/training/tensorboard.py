@@ -95,10 +95,7 @@ def mask_weights(
 ) -> Tensor:
     """The share of its weight that each edge keeps under the mask, once per edge.
 
-    Args:
-        adj_mask: A_p.
-        adj_norm: Â, of the same sparsity.
-        most: Approximate maximum number of weights; of a large graph, every k-th entry counts.
+    Of a graph with more than ``most`` edges, every k-th entry counts.
     """
     entries = len(adj_norm.values)
     step = max(1, entries // (2 * most))  # an edge is stored twice

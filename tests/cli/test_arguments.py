@@ -14,11 +14,6 @@ def parser() -> Parser:
     return parser
 
 
-def test_values_are_read(parser: Parser) -> None:
-    found = parser.parse_args(["--jobs", "2", "a"])
-    assert (found.jobs, found.name) == (2, "a")
-
-
 @pytest.mark.parametrize(
     ("args", "facts"),
     [

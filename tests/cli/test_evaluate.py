@@ -124,6 +124,7 @@ def test_a_config_leaves_data_and_values_of_the_checkpoint(
         [],
         ["--config", "cpu.yaml"],
         ["--config", "alpha.yaml"],
+        ["--model", "pamt"],
         ["--model", "PAMT_1"],
         ["--config", str(finished_run / "config.yaml")],
         [*DATA],
@@ -137,34 +138,19 @@ def test_a_config_leaves_data_and_values_of_the_checkpoint(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_model_is_that_of_the_checkpoint(
-    command: str, finished_run: Path, tmp_path: Path
-) -> None:
-    checkpoint = ["--ckpt_path", str(finished_run)]
-    assert main([command, *checkpoint, "--model", "pamt", *QUIET]) == 0
-    line = failed([command, *checkpoint, "--model", "gat"])
-    assert all(fact in line for fact in ("--model gat", "GAT", "PAMT"))
-    (tmp_path / "gat.yaml").write_text("model: {class_path: pamt_lightning.GATModule}")
-    assert "gat.yaml" in failed([command, *checkpoint, "--config", "gat.yaml"])
-    (tmp_path / "bad.yaml").write_text("model: [")
-    assert "bad.yaml, line" in failed([command, *checkpoint, "--config", "bad.yaml"])
-    assert "hidden_dim" in failed([command, *checkpoint, "--model.hiden_dim", "3"])
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_runs_without_a_trained_model(command: str) -> None:
-    assert "--ckpt_path" in failed([command])
-    for name in ("best", "last", "nowhere/best.ckpt"):
-        assert name in failed([command, "--ckpt_path", name])
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_and_the_configuration_are_printed(
+def test_help_the_configuration_and_errors_are_printed(
     command: str, finished_run: Path, tmp_path: Path
 ) -> None:
     assert "--ckpt_path" in output_of([command, "--help"])[0]
-    shown, _ = output_of([command, "--ckpt_path", str(finished_run), "--print_config"])
+    assert "--ckpt_path" in failed([command])
+    for name in ("best", "last", "nowhere/best.ckpt"):
+        assert name in failed([command, "--ckpt_path", name])
+    checkpoint = ["--ckpt_path", str(finished_run)]
+    shown, _ = output_of([command, *checkpoint, "--print_config"])
     assert "hidden_dim: 8" in shown
+    line = failed([command, *checkpoint, "--model", "gat"])
+    assert all(fact in line for fact in ("--model gat", "GAT", "PAMT"))
+    assert "hidden_dim" in failed([command, *checkpoint, "--model.hiden_dim", "3"])
     assert list(tmp_path.iterdir()) == []
 
 

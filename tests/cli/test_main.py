@@ -23,11 +23,8 @@ def test_help_names_every_command_and_how_to_choose_a_method(argv: list[str]) ->
     assert "pamt fit --model.help PAMT" in shown
 
 
-def test_version_is_printed() -> None:
+def test_the_version_is_printed_and_a_mistyped_command_gets_the_right_one() -> None:
     assert output_of(["--version"]) == output_of(["-V"]) == (f"pamt {__version__}\n", "")
-
-
-def test_a_mistyped_command_gets_the_right_one() -> None:
     assert "Did you mean 'fit'?" in failed(["fitt"])
     assert "pamt --help" in failed(["xyz"])
 

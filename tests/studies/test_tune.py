@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 from pamt_lightning.cli.configure import FitOptions
+from pamt_lightning.cli.study import typed_names
 from pamt_lightning.errors import InputError
 from pamt_lightning.studies.outcome import Value
 from pamt_lightning.studies.results import Results
@@ -356,7 +357,7 @@ def test_the_first_choice_is_that_of_the_space_else_the_first_trial(tmp_path: Pa
 
 def best(space: Space, choice: dict[str, Value], *args: str) -> tuple[FitOptions, dict[str, Any]]:
     typed = FitOptions.parse("tune", args)
-    return typed, best_config(space, typed.configure, choice, typed.options)
+    return typed, best_config(space, typed.configure, choice, typed_names(args))
 
 
 @pytest.mark.parametrize(

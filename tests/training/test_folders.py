@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,16 +96,8 @@ def test_only_a_new_folder_without_a_checkpoint_is_removed(
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "config.yaml").touch()
-
-    def interrupted() -> None:
-        with RunFolder(folder, is_new=is_new).removed_if_unused():
-            if saved:
-                (folder / "last.ckpt").touch()
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    (folder / ("last.ckpt" if saved else "config.yaml")).touch()
+    RunFolder(folder, is_new=is_new).remove_if_unused()
     assert folder.exists() == (saved or not is_new)
 
 
@@ -124,11 +115,4 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(
 
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(InputError, match="No space left on device"):
-        new_version(tmp_path)
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_to_write_is_an_input_error(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="Permission denied"):
         new_version(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.training.layers import dataset_file, make_layer, merge, nested, resolve
+from pamt_lightning.training.layers import dataset_file, make_layer, merge, resolve
 
 FILES = {
     "cora.yaml": """
@@ -63,10 +63,7 @@ def model_of(
         ("pts", {"dataset": "PubMed"}, 0.2),
         ("pts", {"dataset": "ms-aca"}, 0.3),
         ("pts", {"dataset": "citeseer"}, 0.1),
-        ("pts only_cora", {}, 0.1),
-        ("cora pts", {}, 0.1),
         ("cora pts", {"dataset": "pubmed"}, 0.2),
-        ("cora only_pubmed pts", {}, 0.2),
         ("pts only_cora only_pubmed", {}, 0.2),
         ("pts", {"path": "mine"}, 0.1),
         ("pts own_data", {}, 0.1),
@@ -91,10 +88,8 @@ def test_all_sections_of_a_data_set_count() -> None:
     ("content", "facts"),
     [
         ("by_dataset: {cora: {}}", ("by_dataset.cora", "Did you mean", "cora_ml")),
-        ("by_dataset: {nothing_like_it: {}}", ("Known: cora_ml, citeseer, pubmed",)),
         ("by_dataset: {1: {}}", ("by_dataset.1",)),
         ("by_dataset: [pubmed]", ("by_dataset", "['pubmed']")),
-        ("by_dataset: null", ("by_dataset", "None")),
         ("by_dataset: {pubmed: 3}", ("by_dataset.pubmed", "got 3")),
         ("by_dataset: {pubmed: {modle: {}}}", ("by_dataset.pubmed", "'modle'", "'model'")),
         ("by_dataset: {pubmed: {by_dataset: {}}}", ("by_dataset.pubmed", "'by_dataset'")),
@@ -102,13 +97,10 @@ def test_all_sections_of_a_data_set_count() -> None:
         ("modle: {}", ("'modle'", "Did you mean 'model'?", "by_dataset")),
         ("ckpt_path: last", ("ckpt_path", "command line")),
         ("data: cora_ml", ("data", "'cora_ml'")),
-        ("trainer: [1]", ("trainer", "[1]")),
         ("model: [GAT]", ("model", "class_path", "['GAT']")),
         ("model: {lr: 3}", ("model", "init_args", "'lr'")),
         ("model: GATT", ("'GATT'", "Did you mean 'GAT'?")),
-        ("model: {class_path: GATT}", ("'GATT'", "Did you mean 'GAT'?")),
         ("model: gat.yaml", ("gat.yaml", "--config")),
-        ("model: [", ("line 1, column 9", "YAML")),
     ],
 )
 def test_a_wrong_file_is_named_with_what_is_wrong(
@@ -126,18 +118,14 @@ def test_a_wrong_file_is_named_with_what_is_wrong(
     [
         ("", "GAT", None),
         ("lr", "GATModule", 0.001),
-        ("cora lr", "GAT", 0.001),
         ("lr cora", "GAT", 0.001),
         ("gat", "GAT", 0.077),
-        ("gat", None, 0.077),
         ("gat lr", "GAT", 0.001),
         ("lr gat", "GAT", 0.077),
-        ("cora pts", "pamt_lightning.GATModule", None),
         ("only_pubmed", "GAT", 0.01),  # the method's file has values for Pubmed …
         ("only_pubmed gat", "GAT", 0.077),  # … below the files that the user gives
         ("calls_gat", None, 0.01),
         ("class_gat", None, None),
-        ("cora calls_gat", None, 0.01),
         ("calls_gat lr", None, 0.001),
         ("lr calls_gat", None, 0.01),
     ],
@@ -179,7 +167,6 @@ def test_values_for_one_class_are_merged(
     [
         ("cora pts", None, []),
         ("cora", "GAT", []),
-        ("only_pubmed", "GAT", []),
         ("gat", "GAT", []),
         ("pts cora", None, [("pts.yaml", "later file", "PAMT")]),
         ("pts", "GAT", [("pts.yaml", "--model GAT")]),
@@ -236,4 +223,3 @@ def test_mappings_are_merged_and_all_else_is_replaced() -> None:
     assert content == {"a": {"b": 1, "c": [3]}, "logger": logger, "d": {"e": 1}}
     content["d"]["e"] = 2
     assert over["d"] == {"e": 1}
-    assert nested({"a.b.c": 1, "a.d": 2}) == {"a": {"b": {"c": 1}, "d": 2}}

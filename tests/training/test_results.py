@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import inspect
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +11,7 @@ import torch
 
 from pamt_lightning.graph import Graph
 from pamt_lightning.training import results
-from pamt_lightning.training.results import (
-    environment,
-    peak_memory_mb,
-    write_predictions,
-    write_results,
-)
-from pamt_lightning.version import __version__
+from pamt_lightning.training.results import write_predictions, write_results
 from tests.small_run import rows_of
 
 ODD_IDS = ["a,b", 'say "hi"', "ünï ☃", " spaces ", "two\nlines", "007"]
@@ -66,35 +57,3 @@ def test_results_are_strict_json(tmp_path: Path) -> None:
     text = (tmp_path / "results.json").read_text(encoding="utf-8")
     found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert found == {**record, "path": str(Path("a/b")), "loss": None, "list": [1.0, None]}
-
-
-def test_the_environment_names_versions_and_threads() -> None:
-    facts = environment()
-    assert facts["pamt-lightning"] == __version__
-    assert facts["threads"] == 1
-    assert str(facts["torch"]).split("+")[0] == torch.__version__.split("+")[0]
-    assert json.loads(json.dumps(facts)) == facts
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_peak_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
-    expected = int(line.split()[1]) * 1024 / 1e6
-    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
-    monkeypatch.setattr(results, "_STATUS", Path("/no/such/file"))
-    assert peak_memory_mb() == pytest.approx(expected, rel=0.01)
-    monkeypatch.setitem(sys.modules, "resource", None)  # Windows
-    assert peak_memory_mb() is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_peak_memory_is_not_that_of_the_process_that_started_this_one() -> None:
-    large = np.ones(40_000_000)  # 320 MB
-    source = (
-        *("from __future__ import annotations", "import sys", "from contextlib import suppress"),
-        *("from pathlib import Path", f"_STATUS = Path({str(results._STATUS)!r})"),
-        *(inspect.getsource(peak_memory_mb), "print(peak_memory_mb())"),
-    )
-    command = [sys.executable, "-c", "\n".join(source)]  # without torch, which needs more than that
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert 1 < float(done.stdout) < large.nbytes / 1e6

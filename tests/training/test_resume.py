@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -174,19 +173,17 @@ def test_an_interrupt_before_the_first_save_leaves_no_new_folder_and_says_so(
     assert not list(tmp_path.rglob("version_*"))
 
 
-def test_a_longer_run_continues_a_shorter_one(tmp_path: Path, untouched: Path) -> None:
-    run = ["--run_dir", str(tmp_path / "run")]
-    assert main(["fit", *OPTIONS, *run, "--trainer.max_epochs", "6"]) == 0
-    assert main(["fit", *OPTIONS, *run, "--ckpt_path", "last"]) == 0
-    assert_same_run(untouched, tmp_path / "run")
-
-
-def test_a_finished_run_stays_finished(untouched: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("epochs", [6, 12])
+def test_a_shorter_run_is_continued_and_a_finished_one_stays_finished(
+    epochs: int, tmp_path: Path, untouched: Path
+) -> None:
     folder = tmp_path / "run"
-    shutil.copytree(untouched, folder)
-    assert main(["fit", *OPTIONS, "--run_dir", str(folder), "--ckpt_path", "last"]) == 0
+    run = ["--run_dir", str(folder), "--trainer.max_epochs"]
+    assert main(["fit", *OPTIONS, *run, str(epochs)]) == 0
+    seconds = results(folder)["seconds"]
+    assert main(["fit", *OPTIONS, *run, "12", "--ckpt_path", "last"]) == 0
     assert_same_run(untouched, folder)
-    assert results(untouched)["seconds"] == results(folder)["seconds"]
+    assert (results(folder)["seconds"] == seconds) == (epochs == 12)
 
 
 def test_a_run_on_data_that_changed_is_not_resumed(

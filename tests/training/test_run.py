@@ -12,7 +12,7 @@ import torch
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import CSVLogger
 
-from pamt_lightning import InputError, RunConfig, RunResult, run
+from pamt_lightning import InputError, RunConfig, RunResult, __version__, run
 from pamt_lightning.methods.registry import METHODS
 from pamt_lightning.training.config import import_class
 from tests.small_run import small_config, write_own_graph
@@ -34,15 +34,6 @@ def test_a_run_without_a_folder_writes_nothing(tmp_path: Path) -> None:
     assert again.record["test_metrics"] == result.record["test_metrics"]
 
 
-def test_the_model_of_a_result_holds_the_best_state(tmp_path: Path) -> None:
-    results = [run(small_config(), quiet=True, folder=folder) for folder in (None, "r")]
-    best = torch.load(tmp_path / "r" / "best.ckpt", weights_only=True)["state_dict"]
-    for result in results:
-        state = result.model.state_dict()
-        assert state.keys() == best.keys()
-        assert all(torch.equal(state[name], best[name]) for name in best)
-
-
 def test_the_record_holds_what_a_comparison_needs(tmp_path: Path) -> None:
     config = small_config(hidden_dim=8).with_options({"seed_everything": 3})
     result = run(config, quiet=True, root=tmp_path)
@@ -51,21 +42,15 @@ def test_the_record_holds_what_a_comparison_needs(tmp_path: Path) -> None:
     files = {path.name for path in folder.iterdir() if not path.name.startswith("events")}
     assert files == {"best.ckpt", "last.ckpt", "config.yaml", "hparams.yaml", "results.json"}
     names = ("method", "dataset", "split", "split_seed", "init_seed", "tested_on", "noise_seed")
-    found = {name: record[name] for name in names}
-    assert found == {
-        "method": "PAMT",
-        "dataset": "synthetic",
-        "split": "random",
-        "split_seed": 2144199730,
-        "init_seed": 3,
-        "tested_on": "test nodes",
-        "noise_seed": None,
-    }
+    values = ("PAMT", "synthetic", "random", 2144199730, 3, "test nodes", None)
+    assert tuple(record[name] for name in names) == values
     assert record["epochs"] == 4
     assert 1 <= record["best_epoch"] <= 4
     assert record["test_metrics"]["test_acc"] == record["test_acc"]
     assert record["seconds"] > 0
-    assert record["environment"]["torch"] == torch.__version__
+    environment = record["environment"]
+    assert environment["torch"].split("+")[0] == torch.__version__.split("+")[0]
+    assert (environment["pamt-lightning"], environment["threads"]) == (__version__, 1)
     assert record["sizes"]["train"] == 15
     assert record["data_hashes"] == {}
     assert RunConfig.from_dict(record["config"]) == config.complete()
@@ -89,18 +74,17 @@ def test_a_split_without_test_nodes_is_trained_and_not_tested(tmp_path: Path) ->
     [
         ({"model.lr": -1}, ("`lr`", "-1")),
         ({"model.lr": 1e30}, ("diverged",)),
-        ({"model.mometum": 0.1}, ("model.mometum", "'momentum'")),
-        ({"data.split_seed": "test20"}, ("`split_seed`", "test0 to test19", "'test20'")),
-        ({"data.structure_noise": 1.5}, ("`structure_noise`", "1.5")),
         ({"data.path": "nowhere"}, ("nowhere",)),
-        ({"data.path": "a", "data.dataset": "pubmed"}, ("`dataset`", "`path`")),
-        ({"stopping.patience": 0}, ("`patience`", "0")),
         ({"trainer.max_epochs": 0}, ("nothing was trained", "max_epochs")),
         ({"trainer.limit_val_batches": 0}, ("validat",)),
         ({"trainer.precision": "bf16-mixed"}, ("precision", "bf16-mixed")),
         ({"trainer.accelerator": "gpuu"}, ("trainer", "gpuu")),
         ({"trainer.no_such_option": 1}, ("trainer", "no_such_option")),
         ({"trainer.enable_checkpointing": False}, ("enable_checkpointing",)),
+        (
+            {"trainer.devices": 2, "trainer.accelerator": "cpu", "trainer.strategy": "ddp"},
+            ("pamt fit --config", "--trainer.devices 2"),
+        ),
     ],
 )
 def test_what_is_wrong_is_an_input_error_that_names_it(
@@ -110,12 +94,6 @@ def test_what_is_wrong_is_an_input_error_that_names_it(
         run(small_config().with_options(options), quiet=True)
     assert all(fact in str(error.value) for fact in facts), error.value
     assert "\n" not in str(error.value)
-
-
-def test_several_devices_are_for_the_command() -> None:
-    options = {"trainer.devices": 2, "trainer.accelerator": "cpu", "trainer.strategy": "ddp"}
-    with pytest.raises(InputError, match=r"pamt fit --config .* --trainer\.devices 2"):
-        run(small_config().with_options(options), quiet=True)
 
 
 def test_a_trial_run_leaves_no_folder(tmp_path: Path) -> None:
