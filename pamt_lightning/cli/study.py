@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.cli.choices import Choices
+from pamt_lightning.data.published.registry import DEFAULT_DATASET
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.executor import LocalExecutor, Work
@@ -119,7 +120,7 @@ def run_bench(argv: Sequence[str]) -> int:
     jobs = check_jobs(options.jobs, options.threads)
     typed = fit_options("bench", rest)
     data, method = typed.config.data, typed.config.method
-    dataset = str(data.get("dataset") or Path(data.get("path") or "synthetic").stem)
+    dataset = str(data.get("dataset") or Path(data.get("path") or DEFAULT_DATASET).stem)
     command = shlex.join(["pamt", "bench", *argv])
     study = Study(
         name=f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}",

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
 from pamt_lightning.studies.paper import paper_accuracy
+from pamt_lightning.studies.runs import TEST_NODES, Outcome
 from pamt_lightning.studies.statistics import Comparison, Summary, Verdict, compare_all, summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 
 METRIC = "test_acc"
 

@@ -14,22 +14,23 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from pamt_lightning.data.published.registry import get_spec
+from pamt_lightning.data.published.registry import DEFAULT_DATASET, get_spec
 from pamt_lightning.data.raw import sha256_of
 from pamt_lightning.data.splits import resolve_split_seed
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS, find_method, method_of_class
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
 from pamt_lightning.studies.seeds import split_number
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Cell, Study
 from pamt_lightning.training.config import NO_EFFECT, RunConfig, import_class
 from pamt_lightning.training.layers import dataset_file
+
+TEST_NODES = "test nodes"
 
 Options = Mapping[str, Any]
 Configure = Callable[[Sequence[str], str | None, Options], RunConfig]
@@ -64,6 +65,31 @@ class Run:
             "threads": self.threads,
             "config": self.config.to_dict(),
         }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run.
+
+    Attributes:
+        run_id: Hash of its configuration, data and results version.
+        split_seed: The split, by number or by the name of a published seed.
+        metrics: Its metrics by name, accuracies as shares in [0, 1]; empty if it failed.
+        error: Why it failed; none if it finished.
+        tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
+        chosen: The inference that the method chose by itself; none for other methods.
+        other_version: Whether it was computed under another results version.
+    """
+
+    run_id: str
+    cell: Cell
+    split_seed: str
+    init_seed: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    tested_on: str = TEST_NODES
+    chosen: str | None = None
+    other_version: bool = False
 
 
 def expand(study: Study, configure: Configure, threads: int = 1) -> list[Run]:
@@ -155,7 +181,7 @@ def result_affecting(config: RunConfig) -> dict[str, Any]:
     data = sections["data"]
     data.pop("split_path", None)
     if data.pop("path", None) is None:
-        data["dataset"] = get_spec(data.get("dataset") or "synthetic").name
+        data["dataset"] = get_spec(data.get("dataset") or DEFAULT_DATASET).name
     data["split_seed"] = resolve_split_seed(data.get("split_seed", "test0"))
     return {**sections, "class_path": config.model["class_path"], "seed": config.seed}
 
@@ -169,7 +195,7 @@ def data_hash(config: RunConfig) -> str:
     """Hash of the data: published hashes, which need no reading, or the content of own files."""
     path, split_path = config.data.get("path"), config.data.get("split_path")
     if path is None:
-        variants = get_spec(config.data.get("dataset") or "synthetic").variants
+        variants = get_spec(config.data.get("dataset") or DEFAULT_DATASET).variants
         graph: object = [[file.sha256 for file in variant.files] for variant in variants]
     else:
         graph = _content_hash(Path(path).expanduser())

@@ -12,9 +12,8 @@ from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import find_config
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.runs import Options, Run, expand_cells
-from pamt_lightning.studies.study import Study, check_keys, names_of
+from pamt_lightning.studies.study import Cell, Study, Value, check_keys, names_of
 from pamt_lightning.training.config import RunConfig
 
 _RANGE_KEYS = {"low", "high", "log", "step"}

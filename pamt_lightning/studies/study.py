@@ -6,18 +6,18 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError, did_you_mean, error_context
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import (
+    DEFAULT,
     config_folder,
     find_config,
     find_method,
     unknown_method,
 )
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.seeds import split_seeds
 
 _DEFAULTS = {
@@ -27,6 +27,17 @@ _DEFAULTS = {
 _KEYS = {*_DEFAULTS, "title", "datasets", "methods", "reference"}
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
+
+Value = str | int | float | bool | None
+
+
+class Cell(NamedTuple):
+    """What is averaged over: a method on a data set, in a sweep at one value of an option."""
+
+    dataset: str
+    method: str
+    option: str | None = None
+    value: Value = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Study:
     inits: tuple[int, ...] = (0,)
     description: str = ""
     sweeps: tuple[Sweep, ...] = ()
-    reference: str = "PAMT"
+    reference: str = DEFAULT.name
     options: Mapping[str, Value] = field(default_factory=dict)
     split_options: tuple[str, ...] = ()
     further_references: tuple[str, ...] = ()

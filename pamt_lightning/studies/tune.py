@@ -12,17 +12,16 @@ import pandas as pd
 import yaml
 from tqdm import tqdm
 
-from pamt_lightning.data.published.registry import get_spec
+from pamt_lightning.data.published.registry import DEFAULT_DATASET, get_spec
 from pamt_lightning.errors import InputError
 from pamt_lightning.files import write_whole
-from pamt_lightning.studies.outcome import Value
 from pamt_lightning.studies.report.tables import VERDICTS, points
 from pamt_lightning.studies.runner import Runner
 from pamt_lightning.studies.runs import Run, result_affecting
 from pamt_lightning.studies.seeds import is_for_choosing
 from pamt_lightning.studies.space import Choice, Space, Typed, require_optuna
 from pamt_lightning.studies.statistics import compare
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Study, Value
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.layers import nested
 
@@ -310,7 +309,7 @@ def best_config(
     for dataset in space.datasets or (None,):
         config = typed(choice, dataset)
         model, data = config.model, config.data
-        name = None if data.get("path") else get_spec(data.get("dataset") or "synthetic").name
+        name = None if data.get("path") else get_spec(data.get("dataset") or DEFAULT_DATASET).name
         own = RunConfig.create(dataset=dataset or name)
         if own.model["class_path"] != model["class_path"]:  # nothing of the file is used
             own = RunConfig(config.method, {**model, "init_args": {}})

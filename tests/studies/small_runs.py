@@ -14,9 +14,9 @@ import yaml
 
 from pamt_lightning.errors import InputError
 from pamt_lightning.studies.executor import Executor, Finished, Payload, Work, perform
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runs import Run
+from pamt_lightning.studies.study import Cell
 from pamt_lightning.training.config import RunConfig
 
 PATIENCE = 120.0  # seconds; the machine may be busy

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pamt_lightning.studies.analysis import Analysis, analyse
-from pamt_lightning.studies.outcome import Cell, Outcome
-from pamt_lightning.studies.study import Sweep
+from pamt_lightning.studies.runs import Outcome
+from pamt_lightning.studies.study import Cell, Sweep
 from tests.studies.made_up import (
     NOISE,
     STUDY,

@@ -15,7 +15,6 @@ from pamt_lightning.data.splits import TEST_SEEDS
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods import registry
 from pamt_lightning.studies import runs as runs_module
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.runs import (
     Run,
     compute,
@@ -26,7 +25,7 @@ from pamt_lightning.studies.runs import (
     result_affecting,
     results_version,
 )
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 from pamt_lightning.training.config import RunConfig
 from tests.studies.small_runs import made_up_config
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.outcome import Cell
-from pamt_lightning.studies.study import Study, Sweep, read_study, studies
+from pamt_lightning.studies.study import Cell, Study, Sweep, read_study, studies
 from tests.studies.small_runs import write_study
 
 

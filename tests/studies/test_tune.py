@@ -10,12 +10,11 @@ import pytest
 
 from pamt_lightning.cli.configure import FitOptions
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.outcome import Value
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import Runner
 from pamt_lightning.studies.runs import Options
 from pamt_lightning.studies.space import Space
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Study, Value
 from pamt_lightning.studies.tune import (
     HELD_OUT,
     STORAGE,

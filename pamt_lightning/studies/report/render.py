@@ -19,13 +19,13 @@ from markupsafe import Markup, escape
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.analysis import METRIC, Analysis, analyse
-from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.paper import SOURCE
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.tables import value_text
+from pamt_lightning.studies.runs import Outcome
 from pamt_lightning.studies.statistics import LEVEL
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Cell, Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
 

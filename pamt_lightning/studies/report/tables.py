@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pamt_lightning.studies.analysis import Analysis, Result, by_split
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.statistics import Comparison, summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep, Value
 
 NONE = "–"
 VERDICTS = {

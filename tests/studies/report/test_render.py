@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.outcome import Outcome
 from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.render import (
@@ -25,6 +24,7 @@ from pamt_lightning.studies.report.render import (
     write_reports,
     write_summary,
 )
+from pamt_lightning.studies.runs import Outcome
 from pamt_lightning.studies.study import Study
 from tests.studies.made_up import (
     NOISE,

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from pamt_lightning.studies.analysis import Analysis, analyse
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.tables import Entry, Table, comparison_tables, result_tables
 from pamt_lightning.studies.statistics import summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 from tests.studies.made_up import (
     NOISE,
     SPLITS,
