@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pamt_lightning.cli.choices import Choices
 from pamt_lightning.data.published.registry import DEFAULT_DATASET
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.plots import plots_available
-from pamt_lightning.studies.executor import LocalExecutor, Work
+from pamt_lightning.studies.executor import LocalExecutor, Prepare, Work
 from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.tables import counted
 from pamt_lightning.studies.results import RUNS, Results, Row
@@ -31,7 +31,7 @@ from pamt_lightning.studies.runs import (
     result_affecting,
 )
 from pamt_lightning.studies.seeds import split_seeds
-from pamt_lightning.studies.study import Study, init_seeds, read_study, studies
+from pamt_lightning.studies.study import NARROWING, Cell, Study, init_seeds, read_study, studies
 from pamt_lightning.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FOLDER = "lightning_logs/studies"
 # What worker processes do: names of the module, so that tests can replace them.
 WORK: Work = compute
-PREPARE: Callable[[], None] | None = prepare
+PREPARE: Prepare | None = prepare
 
 # Options of `pamt fit` that many runs cannot share, and why.
 FIXED = {
@@ -48,7 +48,6 @@ FIXED = {
     "seed_everything": "use --inits",
     **dict.fromkeys(("ckpt_path", "run_dir", "print_config"), "it is for one run"),
 }
-_NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _STUDY_EPILOG = """\
 examples:
   pamt study main                                      every method on every data set
@@ -78,7 +77,7 @@ def run_study(argv: Sequence[str]) -> int:
         for name, path in studies().items():
             print(f"{name:<12}{read_study(str(path)).title}")
         return 0
-    typed = {name: getattr(options, name) for name in _NARROWING}
+    typed = {name: vars(options)[name] for name in NARROWING if vars(options)[name] is not None}
     chosen = [read_study(name, **typed) for name in options.studies]
     names = [study.name for study in chosen]
     for study in chosen:
@@ -122,19 +121,10 @@ def run_bench(argv: Sequence[str]) -> int:
     data, method = typed.config.data, typed.config.method
     dataset = str(data.get("dataset") or Path(data.get("path") or DEFAULT_DATASET).stem)
     command = shlex.join(["pamt", "bench", *argv])
-    study = Study(
-        name=f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}",
-        title=f"{method} on {dataset}",
-        description=command,
-        datasets=(dataset,),
-        methods=(method,),
-        splits=splits,
-        inits=inits,
-        reference=method,
-    )
-    runs = expand_cells(
-        study, study.cells(), lambda _, more: typed.configure(more), options.threads
-    )
+    name = f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}"
+    title, cell = f"{method} on {dataset}", Cell(dataset, method)
+    study = Study(name, title, (dataset,), (method,), splits, inits, command, reference=method)
+    runs = expand_cells(study, [cell], lambda _, more: typed.configure(more), options.threads)
     return _run_and_report([study], [runs], jobs, options, command)
 
 
@@ -150,14 +140,8 @@ def _study_parser() -> Parser:
     add("--methods", type=_list, metavar="A,B", help="only these methods, or config files")
     add("--reference", type=_list, metavar="NAME", help="the method that all are compared with")
     add("--report", action="store_true", help="run nothing, write the reports of what is there")
-    add(
-        "--any-version",
-        "--any-code",
-        dest="any_version",
-        action="store_true",
-        help="with --report: if a run is missing, use one of another results version; the report "
-        "shows how many",
-    )
+    text = "with --report: for missing runs, use those of another results version, and count them"
+    add("--any-version", "--any-code", dest="any_version", action="store_true", help=text)
     add("--summary", metavar="FILE", help="also one Markdown file with the tables of all studies")
     add_run_options(parser, FOLDER)
     parser.set_defaults(folder=FOLDER)
@@ -169,13 +153,11 @@ def add_run_options(
 ) -> None:
     """Add the options that all commands with many runs share."""
     add = parser.add_argument
-    add(
-        "--seeds",
-        metavar="LIST",
-        default=seeds,
-        help="splits: test20 (the first 20 published test seeds), val5 (validation seeds), or a "
-        f"list: test0,7,42; default {seeds or 'those of the study'}",
+    text = (
+        "splits: test20 (the first 20 published test seeds), val5 (validation seeds) or a list: "
     )
+    text += f"test0,7,42; default {seeds or 'those of the study'}"
+    add("--seeds", metavar="LIST", default=seeds, help=text)
     text = f"initialisations of each split; default {inits or 'that of the study'}"
     add("--inits", type=int, metavar="M", default=inits, help=text)
     add("--jobs", type=int, metavar="J", help="processes; default as many as the cores allow")
@@ -241,13 +223,8 @@ def _run_and_report(
     rows = results.known_rows(wanted, any_version=options.any_version)
     finished = [_report(*each, rows, results.folder) for each in zip(chosen, runs, strict=True)]
     if options.summary:
-        render.write_summary(
-            Path(options.summary),
-            finished,
-            command,
-            runs=results.path,
-            environment=_environment(rows.values()),
-        )
+        environment, path = _environment(rows.values()), Path(options.summary)
+        render.write_summary(path, finished, command, runs=results.path, environment=environment)
         print(options.summary)
     by_id = {run.run_id: run for run in wanted}
     for run_id, error in failed.items():

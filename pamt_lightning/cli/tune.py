@@ -60,17 +60,14 @@ was stopped, and repeats an interrupted trial. The best choice is compared with 
 same splits; that needs at least six. All other options are those of `pamt fit`.
 """
 _NOT_TYPED = {**FIXED, "data.noise_seed": "it follows the split"}
+_SPLIT = ("split", "split_path", "train", "val", "test", "num_known")
+_NODES = "all choices are trained and scored on the same nodes"
+_METHOD = "a search is for one method, which --model or --config names"
 _NOT_SEARCHED = {
     **_NOT_TYPED,
     **dict.fromkeys(("data", "data.dataset", "data.path"), "that is what `datasets` is for"),
-    **dict.fromkeys(
-        (f"data.{name}" for name in ("split", "split_path", "train", "val", "test", "num_known")),
-        "all choices are trained and scored on the same nodes",
-    ),
-    **dict.fromkeys(
-        ("model", "model.class_path", "config"),
-        "a search is for one method, which --model or --config names",
-    ),
+    **dict.fromkeys((f"data.{name}" for name in _SPLIT), _NODES),
+    **dict.fromkeys(("model", "model.class_path", "config"), _METHOD),
 }
 
 

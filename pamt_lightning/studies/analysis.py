@@ -21,11 +21,10 @@ class Result:
 
     Attributes:
         finished: Number of runs with an accuracy.
-        errors: The errors, and how often each occurred.
         other_version: Number of runs computed under another results version.
-        paper: The paper's mean and standard deviation in %, if it has them.
-        comparison: The accuracy minus that of the reference on the same splits; none for the
-            reference itself, and if the study does not run it.
+        paper: The paper's mean and standard deviation in %.
+        comparison: With the reference on the same splits; none for the reference itself, and if
+            the study does not run it.
     """
 
     cell: Cell
@@ -118,12 +117,11 @@ def analyse(study: Study, outcomes: Iterable[Outcome]) -> Analysis:
         runs[outcome.cell].append(outcome)
     on_test_nodes = all(run.tested_on == TEST_NODES for found in runs.values() for run in found)
     results = {cell: _result(study, cell, found, on_test_nodes) for cell, found in runs.items()}
-    others = [
-        replace(study, reference=method, further_references=())
-        for method in study.further_references
-    ]
-    further = tuple(Analysis(other, _compared(other, results), on_test_nodes) for other in others)
-    return Analysis(study, _compared(study, results), on_test_nodes, further)
+    further = []
+    for method in study.further_references:
+        other = replace(study, reference=method, further_references=())
+        further.append(Analysis(other, _compared(other, results), on_test_nodes))
+    return Analysis(study, _compared(study, results), on_test_nodes, tuple(further))
 
 
 def by_split(runs: Iterable[Outcome], metric: str) -> dict[str, float]:
@@ -169,9 +167,8 @@ def _compared(study: Study, results: Mapping[Cell, Result]) -> dict[Cell, Result
         if reference is not result:
             table = None if cell.option is None else (cell.dataset, cell.option)
             tables.setdefault(table, {})[cell] = (result.accuracies, reference.accuracies)
-    comparisons = {
-        cell: found for pairs in tables.values() for cell, found in compare_all(pairs).items()
-    }
-    return {
-        cell: replace(result, comparison=comparisons.get(cell)) for cell, result in results.items()
-    }
+    found = dict(results)
+    for pairs in tables.values():
+        for cell, comparison in compare_all(pairs).items():
+            found[cell] = replace(results[cell], comparison=comparison)
+    return found

@@ -15,7 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Executor, Finished
+from pamt_lightning.studies.executor import Finished, LocalExecutor
 from pamt_lightning.studies.results import Results, Row
 from pamt_lightning.studies.runs import Run
 
@@ -98,7 +98,7 @@ def progress_bar(total: int, done: int, quiet: bool = False) -> tqdm[Any]:
 class Runner:
     """Computes runs with an executor and writes them to results; the only writer of its command."""
 
-    def __init__(self, results: Results, executor: Executor, quiet: bool = False) -> None:
+    def __init__(self, results: Results, executor: LocalExecutor, quiet: bool = False) -> None:
         self.results, self.executor, self.quiet = results, executor, quiet
         self._queue: deque[Run] = deque()
         self._busy: dict[str, Run] = {}

@@ -40,10 +40,8 @@ Configure = Callable[[Sequence[str], str | None, Options], RunConfig]
 class Run:
     """One training of a study.
 
-    Attributes:
-        run_id: Hash of ``config_id`` and the method's results version.
-        config_id: Hash of its configuration, data, seeds and threads; sums over edges depend on
-            the number of threads in the last bits.
+    ``config_id`` is a hash of its configuration, data, seeds and threads (on which the last bits of
+    sums over edges depend); ``run_id`` of that and the method's results version.
     """
 
     run_id: str
@@ -69,12 +67,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run.
+    """The result of one run, as statistics, tables and figures see it.
 
     Attributes:
-        run_id: Hash of its configuration, data and results version.
-        split_seed: The split, by number or by the name of a published seed.
-        metrics: Its metrics by name, accuracies as shares in [0, 1]; empty if it failed.
+        metrics: By name, accuracies as shares in [0, 1]; empty if it failed.
         error: Why it failed; none if it finished.
         tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
         chosen: The inference that the method chose by itself; none for other methods.
@@ -171,13 +167,11 @@ def digest(content: object) -> str:
 
 def result_affecting(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that results depend on, apart from the content of files."""
-    sections = {
-        section: {name: value for name, value in values.items() if name not in NO_EFFECT[section]}
-        for section, values in (
-            *(("data", config.data), ("stopping", config.stopping)),
-            *(("trainer", config.trainer), ("model", config.model.get("init_args", {}))),
-        )
-    }
+    sections = {name: dict(getattr(config, name)) for name in ("data", "stopping", "trainer")}
+    sections["model"] = dict(config.model.get("init_args", {}))
+    for section, values in sections.items():
+        for name in NO_EFFECT[section]:
+            values.pop(name, None)
     data = sections["data"]
     data.pop("split_path", None)
     if data.pop("path", None) is None:
@@ -218,7 +212,7 @@ def results_version(config: RunConfig) -> object:
     class_path = str(config.model["class_path"])
     by_class, by_name = method_of_class(class_path), find_method(config.method)
     if by_class is not None:  # several methods may share a class
-        is_named = by_name and by_name.class_path == by_class.class_path
+        is_named = by_name is not None and by_name.class_path == by_class.class_path
         return (by_name if by_name and is_named else by_class).results_version
     versions = [[method.name, method.results_version] for method in METHODS]
     return [_source_hash(class_path), versions]

@@ -45,9 +45,8 @@ class Comparison:
 
     Attributes:
         count: Number of splits that both have.
-        difference: Mean of ours minus the reference.
-        low: Lower end of its bootstrap interval.
-        high: Upper end.
+        difference: Mean of ours minus the reference; ``low`` and ``high`` are the ends of its
+            bootstrap interval.
         p_value: Of the two-sided Wilcoxon signed-rank test.
         effect: Matched-pairs rank-biserial correlation: 1 if ours wins all splits, -1
             if it loses all; splits without a difference draw it towards 0.

@@ -25,6 +25,8 @@ _DEFAULTS = {
     **{"sweeps": [], "options": {}, "split_options": []},
 }
 _KEYS = {*_DEFAULTS, "title", "datasets", "methods", "reference"}
+# What the command line may replace.
+NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
 
@@ -67,11 +69,8 @@ class Study:
     """A study.
 
     Attributes:
-        name: Short name; also the name of its folder.
         datasets: Data sets by name (`configs/NAME.yaml`), or config files.
         methods: Methods by name (`pamt methods`), or config files that override the data set's.
-        splits: Split seeds: names of published seeds, or numbers.
-        inits: Seeds of initialisation.
         reference: The method that all others are compared with.
         options: Options that all runs share, such as ``{"trainer.max_epochs": 500}``.
         split_options: Options whose value is the number of the split (7 for ``test7``, the
@@ -126,20 +125,9 @@ def studies() -> dict[str, Path]:
     return {file.stem: file for file in sorted((config_folder() / "studies").glob("*.yaml"))}
 
 
-def read_study(
-    name: str,
-    *,
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    seeds: str | None = None,
-    inits: int | None = None,
-    reference: str | Sequence[str] | None = None,
-) -> Study:
-    """Read a study by name or file; arguments replace the values of the file."""
+def read_study(name: str, **typed: Any) -> Study:
+    """Read a study by name or file; arguments (`NARROWING`) replace the values of the file."""
     path = _study_file(name)
-    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
-    given["reference"] = reference
-    typed = {key: value for key, value in given.items() if value is not None}
     content = read_yaml(path, "datasets:, methods: and other keys of a study")
     content = {**_DEFAULTS, "title": path.stem, **content, **typed}
     with error_context(str(path)):

@@ -30,8 +30,7 @@ HELD_OUT = "held-out nodes"  # what a published validation seed is scored on
 _HELD_OUT = (HELD_OUT, "known nodes left over")  # the second in results of earlier versions
 _CLAIM = "search"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-# User attributes of a trial: why it failed, the number of the trial that it repeats, and its
-# scores by place.
+# User attributes of a trial: why it failed, the trial that it repeats, its scores by place.
 _REASON, _REPEATS, _SCORES = "reason", "repeats", "scores"
 
 
@@ -43,7 +42,6 @@ class Trial:
         state: ``complete``, ``pruned`` or ``failed``.
         by_split: Mean accuracy over data sets and conditions, for each split it was scored on.
         by_place: Mean accuracy over these splits, for each data set under each condition.
-        why: Why it failed.
     """
 
     number: int
@@ -115,8 +113,7 @@ class Tuner:
         return " or ".join(sorted({_nodes(row) for row in rows if "metrics" in row})) or "no nodes"
 
     def _is_start(self, choice: Choice) -> bool:
-        start = self.space.start[:1]
-        return any(self.space.choice(each).items() <= choice.items() for each in start)
+        return any(self.space.choice(s).items() <= choice.items() for s in self.space.start[:1])
 
     def _open(self, folder: Path) -> Any:
         """The stored search, or a new one."""
@@ -178,7 +175,7 @@ class Tuner:
         trial = search.ask(self.space.distributions())
         choice = self.space.choice(trial.params)
         runs = self.space.runs(self.typed, choice, self.study, self.threads)
-        by_place: dict[str, list[float]] = {}
+        by_place: dict[str, list[float]] = {place: [] for place in self.space.places()}
         means: list[float] = []
         for step, split in enumerate(self.study.splits):
             # The choice that the best is compared with is scored on all splits.
@@ -192,7 +189,7 @@ class Tuner:
                 search.tell(trial, state=states.FAIL)
                 return
             for place, score in scores:
-                by_place.setdefault(place, []).append(score)
+                by_place[place].append(score)
             trial.set_user_attr(_SCORES, by_place)
             means.append(_mean([score for _, score in scores]))
             trial.report(means[-1], step)
@@ -208,20 +205,18 @@ class Tuner:
 
     def _trials(self, search: Any) -> list[Trial]:
         """All trials: complete ones by score, then pruned and failed ones."""
-        found = []
-        for trial in _counted(search):
-            scores = trial.user_attrs.get(_SCORES, {})
-            found.append(
-                Trial(
-                    trial.number,
-                    self.space.choice(trial.params),
-                    _STATES[trial.state.name],
-                    {self.study.splits[k]: v for k, v in sorted(trial.intermediate_values.items())},
-                    {place: _mean(scores.get(place, [])) for place in self.space.places()},
-                    str(trial.user_attrs.get(_REASON, "")),
-                )
+        splits, places, order = self.study.splits, self.space.places(), [*_STATES.values()]
+        found = [
+            Trial(
+                trial.number,
+                self.space.choice(trial.params),
+                _STATES[trial.state.name],
+                {splits[k]: value for k, value in sorted(trial.intermediate_values.items())},
+                {name: _mean(trial.user_attrs.get(_SCORES, {}).get(name, [])) for name in places},
+                str(trial.user_attrs.get(_REASON, "")),
             )
-        order = list(_STATES.values())
+            for trial in _counted(search)
+        ]
         return sorted(found, key=lambda t: (order.index(t.state), -(t.score or 0.0), t.number))
 
 

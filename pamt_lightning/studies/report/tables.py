@@ -16,11 +16,8 @@ from pamt_lightning.studies.study import Cell, Study, Sweep, Value
 
 NONE = "–"
 VERDICTS = {
-    "better": "better",
-    "worse": "worse",
-    "tie": "tie",
-    "too few": "too few splits",
-    "unknown": "no common splits",
+    **{name: name for name in ("better", "worse", "tie")},
+    **{"too few": "too few splits", "unknown": "no common splits"},
 }
 EDGE_METRICS = {
     "mask_auc_planted": "mask, planted edges",
@@ -28,9 +25,6 @@ EDGE_METRICS = {
     "feature_auc_planted": "attributes, planted edges",
     "feature_auc_original": "attributes, original edges",
 }
-
-
-_COSTS = ("seconds", "epochs")
 
 
 @dataclass(frozen=True)
@@ -130,7 +124,7 @@ def cost_table(analysis: Analysis) -> Table:
     def entry(cell: Cell) -> Entry:
         results = [r for r in analysis.results.values() if r.cell[:2] == cell[:2]]
         runs = [run.metrics for r in results for run in r.runs if run.error is None]
-        seconds, epochs = ([run[name] for run in runs if name in run] for name in _COSTS)
+        seconds, epochs = ([run[k] for run in runs if k in run] for k in ("seconds", "epochs"))
         if not seconds or not epochs:
             return Entry(note=NONE)
         median = float(np.median(seconds))
