@@ -153,9 +153,7 @@ def add_run_options(
 ) -> None:
     """Add the options that all commands with many runs share."""
     add = parser.add_argument
-    text = (
-        "splits: test20 (the first 20 published test seeds), val5 (validation seeds) or a list: "
-    )
+    text = "splits: test20 (the first 20 published test seeds), val5 (validation seeds) or a list: "
     text += f"test0,7,42; default {seeds or 'those of the study'}"
     add("--seeds", metavar="LIST", default=seeds, help=text)
     text = f"initialisations of each split; default {inits or 'that of the study'}"

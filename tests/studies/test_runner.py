@@ -68,15 +68,8 @@ def test_each_run_is_computed_once(
     assert runner.run([made_up_run(name) for name in "abac"]) == {}
     assert runner.run([made_up_run(name) for name in "abcd"]) == {}
     assert executor.submitted == ids_in(results) == ["a", "b", "c", "d"]
-
-
-def test_a_row_holds_the_run_and_its_results(runner: Runner, results: Results) -> None:
-    run = made_up_run("a")
-    runner.run([run])
-    row = results.rows()["a"]
-    assert {name: row[name] for name in run.describe()} == run.describe()
-    assert (row["dataset"], row["method"], row["option"]) == ("nowhere", "PAMT", None)
-    assert (row["split_seed"], row["init_seed"], row["config_id"]) == ("test0", 0, "config-a")
+    row, run = results.rows()["a"], made_up_run("a").describe()
+    assert {name: row[name] for name in run} == run
     assert row["metrics"]["test_acc"] == 0.5
 
 
@@ -237,12 +230,12 @@ def test_failed_runs_are_counted_and_nothing_is_printed_if_quiet_or_all_are_done
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     with progress_bar(4, 1) as bar:
         bar.update(2)
         bar.refresh()
-    shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
-    assert all(fact in shown for fact in ("75%", "3/4", "left 00:00")), shown
+    assert all(fact in terminal.getvalue() for fact in ("75%", "3/4", "left 00:00"))
 
 
 # Cores and signals -------------------------------------------------------------------------------

@@ -41,15 +41,10 @@ def test_a_space_is_read(tmp_path: Path) -> None:
         ({"spaces": {}}, ["'spaces'", "'space'?"]),
         ({"datasets": ["cora_ml"]}, ["`space`", "None"]),
         ({"space": {"model.lr": 3}}, ["model.lr", "list of choices or a range", "got 3"]),
-        ({"space": {"model.lr": []}}, ["model.lr", "list of choices or a range"]),
-        ({"space": {"model.lr": {"low": 1}}}, ["model.lr", "range"]),
         ({"space": {"model.lr": {"low": 1, "high": 2, "max": 3}}}, ["model.lr", "range", "max"]),
-        ({"space": {"a": {"low": "a", "high": 2}}}, ["a: ", "numbers", "'a'"]),
         ({"space": {"a": {"low": True, "high": 2}}}, ["a: ", "numbers", "True"]),
         ({"space": {"a": {"low": 3, "high": 2}}}, ["a: ", "`low <= high`", "low=3, high=2"]),
-        ({"space": {"a": {"low": 0, "high": 1, "log": True}}}, ["a: ", "log=True", "low=0"]),
         ({"space": {"a": {"low": 1.0, "high": 9, "log": True, "step": 2}}}, ["a: ", "`step`"]),
-        ({"space": {"a": {"low": 1, "high": 9, "step": 0}}}, ["a: ", "`step > 0`"]),
         ({"space": {"a": [[1]]}}, ["a: ", "numbers or strings"]),
         ({"space": {"a": [1]}, "start": [{"b": 1}]}, ["`start`", "options of `space`", "'b'"]),
         ({"space": {"a": [1]}, "start": {"a": 1}}, ["`start`", "list"]),
@@ -59,7 +54,6 @@ def test_a_space_is_read(tmp_path: Path) -> None:
         ({"space": {"a": [1]}, "conditions": None}, ["`conditions`", "None"]),
         ({"space": {"a": [1]}, "datasets": ["coral"]}, ["data set 'coral'"]),
         ({"space": {"a": [1]}, "datasets": 3}, ["`datasets`", "got 3"]),
-        ({"space": {"a": [1]}, "datasets": ["pubmed", "Pubmed"]}, ["`datasets`", "once"]),
     ],
 )
 def test_an_error_in_a_space_names_file_key_and_value(

@@ -101,18 +101,6 @@ def test_a_sweep_has_one_table_for_each_data_set_with_a_column_for_each_value() 
     assert (first, interval[0]) == ("83.50 ± 2.45", "[")
 
 
-def test_the_noise_that_was_missed_is_listed() -> None:
-    runs = [
-        with_metrics(run, structure_noise=float(str(run.cell.value)) + miss)
-        for run, miss in zip(outcomes(SWEEP), [0.0, -0.00025, 0.0001] * 16, strict=True)
-    ]
-    misses = tables.noise_misses(analysed(SWEEP, runs), NOISE)
-    assert max(misses) == pytest.approx(0.00025)
-    assert len(misses) == 48
-    other = replace(NOISE, option="model.alpha")
-    assert tables.noise_misses(analysed(SWEEP, sweeps=(other,)), other) == []
-
-
 # Comparisons
 
 
@@ -152,14 +140,6 @@ def test_a_sweep_is_compared_at_each_value() -> None:
     assert strong(table) == {"GCN": [True, False], "PTS": [False, False]}
     # A split that only the reference lacks is noted.
     assert row(table, "PTS")[1].endswith(": tie n = 7 of 8")
-
-
-def test_families_are_those_of_the_correction() -> None:
-    assert tables.families(analysed(), None) == {"the study": [8] * 4}
-    alpha = Sweep("model.alpha", (0.1,), "α")
-    analysis = analysed(SWEEP, sweeps=(NOISE, alpha))
-    assert tables.families(analysis, NOISE) == {"cora_ml": [8] * 4}
-    assert tables.families(analysis, alpha) == {"cora_ml": [8] * 2}
 
 
 def test_a_study_of_one_method_is_compared_with_the_configured_value() -> None:
