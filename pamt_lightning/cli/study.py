@@ -221,8 +221,8 @@ def _run_and_report(
     rows = results.known_rows(wanted, any_version=options.any_version)
     finished = [_report(*each, rows, results.folder) for each in zip(chosen, runs, strict=True)]
     if options.summary:
-        environment, path = _environment(rows.values()), Path(options.summary)
-        render.write_summary(path, finished, command, runs=results.path, environment=environment)
+        facts = {"command": command, "environment": _environment(rows.values())}
+        render.write_summary(Path(options.summary), finished, runs=results.path, **facts)
         print(options.summary)
     by_id = {run.run_id: run for run in wanted}
     for run_id, error in failed.items():
@@ -240,9 +240,8 @@ def _report(
 ) -> render.StudyReport:
     folder, found = results / study.name, outcomes(runs, rows)
     environment = _environment(rows[run.run_id] for run in runs if run.run_id in rows)
-    text = render.write_reports(
-        study, found, folder, configurations=_configurations(runs), environment=environment
-    )
+    facts = {"configurations": _configurations(runs), "environment": environment}
+    text = render.write_reports(study, found, folder, **facts)
     without_pictures = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)
     print(f"{without_pictures}\n{folder / render.RESULTS}\n{folder / render.PAGE}")
     if not plots_available():

@@ -18,7 +18,7 @@ from pamt_lightning.cli.study import (
     refuse,
     typed_names,
 )
-from pamt_lightning.errors import InputError, error_context
+from pamt_lightning.errors import InputError, check_number, error_context
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import check_jobs
 from pamt_lightning.studies.seeds import split_seeds
@@ -74,8 +74,7 @@ _NOT_SEARCHED = {
 def run_tune(argv: Sequence[str]) -> int:
     """Run ``pamt tune`` with the arguments that follow it."""
     options, rest = _parser().parse_known_args(argv)
-    if options.trials < 1:
-        raise InputError(f"`trials` must be 1 or more, got {options.trials}.")
+    check_number("trials", options.trials, 1, whole=True)
     require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)

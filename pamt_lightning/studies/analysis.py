@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from pamt_lightning.studies.paper import paper_accuracy
 from pamt_lightning.studies.runs import TEST_NODES, Outcome
-from pamt_lightning.studies.statistics import Comparison, Summary, Verdict, compare_all, summarize
+from pamt_lightning.studies.statistics import (
+    BySplit,
+    Comparison,
+    Summary,
+    Verdict,
+    compare_all,
+    summarize,
+)
 from pamt_lightning.studies.study import Cell, Study, Sweep
 
 METRIC = "test_acc"
@@ -29,7 +36,7 @@ class Result:
 
     cell: Cell
     runs: tuple[Outcome, ...]
-    accuracies: Mapping[str, float]
+    accuracies: BySplit
     summary: Summary
     splits_asked: int
     runs_asked: int
@@ -161,7 +168,7 @@ def _result(study: Study, cell: Cell, runs: Sequence[Outcome], on_test_nodes: bo
 
 def _compared(study: Study, results: Mapping[Cell, Result]) -> dict[Cell, Result]:
     """The results, each compared with its reference in ``study``."""
-    tables: dict[object, dict[Cell, tuple[Mapping[str, float], Mapping[str, float]]]] = {}
+    tables: dict[object, dict[Cell, tuple[BySplit, BySplit]]] = {}
     for cell, result in results.items():
         reference = results.get(study.reference_of(cell), result)
         if reference is not result:

@@ -65,7 +65,7 @@ class LocalExecutor:
 
     Args:
         work: The function that computes a job; importable by name.
-        slots: Number of processes: how many jobs may be submitted and not finished at a time.
+        slots: Number of processes, and of jobs that may be submitted and not finished.
         threads: Threads of each.
         prepare: Called once in each process before its first job; importable by name.
     """
@@ -134,9 +134,8 @@ class LocalExecutor:
             if worker.process.is_alive():
                 return worker
             self._remove(worker)
-        worker = _Worker(self._work, self._prepare, self._threads, self._folder)
-        self._workers.append(worker)
-        return worker
+        self._workers.append(_Worker(self._work, self._prepare, self._threads, self._folder))
+        return self._workers[-1]
 
     def _remove(self, worker: _Worker) -> None:
         self._workers.remove(worker)

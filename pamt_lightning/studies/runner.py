@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pamt_lightning.errors import InputError
+from pamt_lightning.errors import InputError, check_number
 from pamt_lightning.studies.executor import Finished, LocalExecutor
 from pamt_lightning.studies.results import Results, Row
 from pamt_lightning.studies.runs import Run
@@ -34,17 +34,11 @@ def num_cores() -> int:
 def check_jobs(jobs: int | None, threads: int) -> int:
     """The number of processes: by default as many as the cores allow, and never more."""
     cores = num_cores()
-    if threads < 1 or threads > cores:
-        raise InputError(f"`threads` must lie in 1 to {cores} (the cores), got {threads}.")
+    check_number("threads", threads, 1, cores, whole=True, note=" (the cores)")
     if jobs is None:
-        return max(1, cores // threads)
-    if jobs < 1:
-        raise InputError(f"`jobs` must be 1 or more, got {jobs}.")
-    if jobs * threads > cores:
-        raise InputError(
-            f"`jobs` × `threads` must lie in 1 to {cores} (the cores), got {jobs} × {threads}: "
-            "more would only wait for each other."
-        )
+        return cores // threads
+    note = f" ({cores} cores, {threads} for each job)"
+    check_number("jobs", jobs, 1, cores // threads, whole=True, note=note)
     return jobs
 
 

@@ -253,8 +253,7 @@ def prepare() -> None:
 def compute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Train and test the run that `Run.describe` describes.
 
-    Returns:
-        The results, to be added to the row; or why they do not belong to it (``outdated``).
+    Returns results to be added to the row, or why they do not belong to it (``outdated``).
     """
     from pamt_lightning.studies.edges import bad_edge_metrics
     from pamt_lightning.training.run import run
@@ -269,9 +268,8 @@ def compute(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("val_acc", "val_loss", "epochs", "best_epoch", "seconds", "structure_noise")
     figures = {name: record[name] for name in names} | record["test_metrics"]
     figures |= bad_edge_metrics(result.model, result.datamodule)
-    metrics = {name: float(value) for name, value in figures.items() if value is not None}
     return {
-        "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
+        "metrics": {k: float(v) for k, v in figures.items() if v is not None and math.isfinite(v)},
         **{name: record[name] for name in ("tested_on", "inference", "data_hashes", "environment")},
         "started": started,
         "wall_seconds": round(time.monotonic() - clock, 3),

@@ -44,9 +44,9 @@ class Space:
 
     Attributes:
         options: By option, a list of choices or a range (``low``, ``high``, ``log``, ``step``).
-        datasets: Data sets that one choice is to serve; none leaves that to the command line.
+        datasets: Those that one choice is to serve; none leaves that to the command line.
         conditions: Options under each of which every data set is scored, such as noise.
-        start: Choices to try first, such as the paper's values.
+        start: Choices to try first.
     """
 
     options: Mapping[str, list[Value] | dict[str, float | bool]]
@@ -82,10 +82,9 @@ class Space:
             name: values if isinstance(values, list) else [values["low"], values["high"]]
             for name, values in self.options.items()
         }
-        most = max(len(values) for values in ends.values())
         return [
             {name: values[min(number, len(values) - 1)] for name, values in ends.items()}
-            for number in range(most)
+            for number in range(max(map(len, ends.values())))
         ]
 
     def distributions(self) -> dict[str, Any]:

@@ -76,11 +76,7 @@ class Tuner:
     retry: bool = False
 
     def search(self, trials: int) -> list[Trial]:
-        """Search until there are so many trials, those of earlier calls included; best first.
-
-        Raises:
-            InputError: Another process works on this search, or it was stored with other options.
-        """
+        """Search until there are so many trials, those of earlier calls included; best first."""
         results = self.runner.results
         # A trial that runs in one process looks interrupted to another.
         if not results.claim(_CLAIM):

@@ -129,24 +129,17 @@ def test_a_row_is_what_a_run_of_its_configuration_gives(number: int, whole: Plac
     assert ("mask_auc_original" in row["metrics"]) == (row["method"] == "PAMT")
 
 
-def test_a_study_leaves_its_files_and_nothing_else(whole: Place, tmp_path: Path) -> None:
-    names = {path.name for path in (whole.folder / "small").iterdir()}
-    assert names >= {"results.md", "report.html", "runs.csv", "table.csv"}
-    assert {path.name for path in whole.folder.iterdir()} == {"runs.jsonl", ".claims", "small"}
-    assert not list(tmp_path.iterdir())
-    rows = rows_of(whole.folder / "small" / "runs.csv")
-    assert [row["id"] for row in rows] == [line["id"] for line in whole.lines()]
-
-
-def test_the_same_command_again_computes_nothing(
-    whole: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_study_leaves_its_files_and_the_same_command_computes_nothing(
+    whole: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, table = whole.lines(), whole.table()
     monkeypatch.setattr(study_command, "PREPARE", fail_to_start)
     assert main(whole.args) == 0
-    assert whole.lines() == before
-    assert whole.table() == table
-    assert "PAMT" in capsys.readouterr().out
+    assert (whole.lines(), whole.table()) == (before, table)
+    assert {path.name for path in whole.folder.iterdir()} == {"runs.jsonl", ".claims", "small"}
+    assert not list(tmp_path.iterdir())
+    rows = rows_of(whole.folder / "small" / "runs.csv")
+    assert [row["id"] for row in rows] == [line["id"] for line in before]
 
 
 def test_an_interrupted_study_ends_cleanly_and_resumes_to_the_same_table(
@@ -195,20 +188,16 @@ def test_failed_runs_are_reported_and_the_others_continue(
     )
     assert main(["study", study, "--folder", "r", "--jobs", "1"]) == 1
     errors = {(row["dataset"], row["option"], row["value"]): row.get("error", "") for row in rows()}
-    assert len(errors) == 8
     assert errors["synthetic", "model.alpha", 0.1] == ""
     assert errors["synthetic", "data.synthetic.degree_exponent", "inf"] == ""
     assert "`alpha`" in errors["synthetic", "model.alpha", 1.5]
     assert "diverged" in errors["synthetic", "model.lr", 1e30]
-    missing = errors["nowhere.yaml", "model.alpha", 0.1]
-    assert "cora_ml" in missing
-    assert "\n" not in missing
+    assert "cora_ml" in errors["nowhere.yaml", "model.alpha", 0.1]
     *shown, last = complaints(capsys.readouterr().err)
     assert len(shown) == 6
     facts = ("failed: PTS on synthetic with model.alpha 1.5, split test0, init 0: ", "got 1.5")
     assert any(all(fact in line for fact in facts) for line in shown)
-    assert "6 runs failed" in last
-    assert "--retry" in last
+    assert "6 runs failed; --retry" in last
 
 
 # Runs that only pretend --------------------------------------------------------------------------
@@ -372,8 +361,8 @@ def test_a_wrong_study_is_reported_in_one_line(
         (["study", "parameters", "--jobs", "x"], ["--jobs", "'x'"]),
         (["study", "parameters", "--datasetz", "x"], ["--datasetz", "'--datasets'?"]),
         (["study", "parameters", "--datasets", ","], ["--datasets", "list of names"]),
-        (["study", "parameters", "--jobs", "99"], ["`jobs` × `threads`", "99 × 1"]),
-        (["bench", "--jobs", "99"], ["`jobs` × `threads`"]),
+        (["study", "parameters", "--jobs", "99"], ["`jobs`", "got 99"]),
+        (["bench", "--jobs", "99"], ["`jobs`", "got 99"]),
         (["bench", "--seeds", "x"], ["`seeds`", "'x'"]),
         (["bench", "--data.split_seed", "3"], ["--data.split_seed", "--seeds"]),
         (["bench", "--seed_everything=3"], ["--seed_everything", "--inits"]),

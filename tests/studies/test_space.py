@@ -90,11 +90,6 @@ def test_a_choice_is_run_in_every_place_on_every_split() -> None:
     assert list(Space({}).places()) == ["data"]
 
 
-def test_samples_hold_every_value_and_both_ends_of_a_range() -> None:
-    space = Space({"a": ["x", "y", "z"], "b": {"low": 1, "high": 9}})
-    assert space.samples() == [{"a": "x", "b": 1}, {"a": "y", "b": 9}, {"a": "z", "b": 9}]
-
-
 def test_options_are_distributions_of_their_kind() -> None:
     space = Space(
         {
@@ -112,6 +107,8 @@ def test_options_are_distributions_of_their_kind() -> None:
     }
 
 
-def test_a_value_from_a_range_is_rounded_one_from_a_list_is_kept() -> None:
+def test_samples_hold_both_ends_of_a_range_and_choices_are_rounded_unless_listed() -> None:
+    space = Space({"a": ["x", "y", "z"], "b": {"low": 1, "high": 9}})
+    assert space.samples() == [{"a": "x", "b": 1}, {"a": "y", "b": 9}, {"a": "z", "b": 9}]
     space = Space({"a": [0.123456], "b": {"low": 0.1, "high": 0.9}})
     assert space.choice({"b": 0.123456, "a": 0.123456}) == {"a": 0.123456, "b": 0.1235}

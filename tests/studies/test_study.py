@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.study import Cell, Study, Sweep, read_study, studies
+from pamt_lightning.studies.study import Cell, Study, Sweep, read_study
 from tests.studies.small_runs import write_study
 
 
@@ -105,11 +105,6 @@ def test_without_its_reference_a_narrowed_study_compares_with_its_first_and_says
     assert all("compared with GCN; PAMT, the reference" in line for line in lines)
 
 
-def test_shipped_studies_are_known_by_name() -> None:
-    assert set(studies()) == {"ablation", "main", "noise", "parameters"}
-    assert read_study("parameters").name == "parameters"
-
-
 def test_config_files_may_be_beside_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,14 +188,12 @@ def test_an_error_in_an_option_names_the_option_and_not_the_file(
 
 
 @pytest.mark.parametrize(
-    ("name", "facts"),
+    ("name", "message"),
     [
-        ("paramters", ["'paramters'", "'parameters'?", "ablation, main"]),
-        ("nowhere.yaml", ["nowhere.yaml"]),
-        ("configs/studies/mian.yaml", ["configs/studies/main.yaml?"]),
+        ("paramters", "'paramters'.* 'parameters'?.* ablation, main"),
+        ("configs/studies/mian.yaml", r"configs/studies/main\.yaml\?"),
     ],
 )
-def test_an_unknown_study_is_named(name: str, facts: list[str]) -> None:
-    with pytest.raises(InputError) as error:
+def test_an_unknown_study_is_named(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         read_study(name)
-    assert all(fact in str(error.value) for fact in facts), error.value

@@ -53,12 +53,11 @@ def result_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:
 
     Each field has mean, deviation, interval, the paper's mean, and what is missing.
     """
-
-    def entry(cell: Cell) -> Entry:
-        return _mean(analysis, analysis.results[cell])
-
-    columns = _columns(analysis.study, sweep)
-    return {name: _by_method(analysis.study.methods, columns[name], entry) for name in columns}
+    methods = analysis.study.methods
+    return {
+        name: _by_method(methods, columns, lambda cell: _mean(analysis, analysis.results[cell]))
+        for name, columns in _columns(analysis.study, sweep).items()
+    }
 
 
 def comparison_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:

@@ -238,13 +238,10 @@ def test_the_page_has_title_description_tables_configuration_and_environment(
     assert {"83.50 ± 2.45", "(paper 86.01)", "tie", "better"} <= set(page.words("span"))
 
 
-def test_bold_is_where_the_tables_have_it() -> None:
+def test_bold_results_and_missing_runs_are_marked() -> None:
     # GCN in two results and two verdicts.
     bold = re.findall('<strong><span class="line">(.*?)</span></strong>', html())
     assert bold == ["84.50 ± 2.45"] * 2 + ["better"] * 2
-
-
-def test_missing_runs_stand_at_the_top_and_in_their_own_section() -> None:
     runs = without(outcomes(STUDY), "cora_ml", "GCN")
     text = html(runs=[failed(r, "out of memory") if r.cell.method == "PTS" else r for r in runs])
     assert '<p class="alert">3 of 6 cells are incomplete: <a href="#missing-runs">' in text
@@ -438,7 +435,7 @@ def test_figures_of_an_earlier_state_are_removed_and_other_files_stay(tmp_path: 
 
 def summary(folder: Path, reports: list[StudyReport], **environment: Any) -> str:
     path, runs = folder / "docs" / "all.md", folder / "r" / "runs.jsonl"
-    write_summary(path, reports, "pamt study x", runs=runs, environment=environment)
+    write_summary(path, reports, runs=runs, command="pamt study x", environment=environment)
     return path.read_text(encoding="utf-8")
 
 
