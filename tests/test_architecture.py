@@ -83,7 +83,6 @@ TESTED_ELSEWHERE = {
     "data/raw.py": "data/published/test_readers.py",
     "kernels/neighbourhood.py": "kernels/test_operator.py",
     "methods/soft_labels.py": "methods/test_propagate_then_train.py",
-    "studies/outcome.py": "studies/test_analysis.py",
 }
 
 

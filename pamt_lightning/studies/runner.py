@@ -74,7 +74,7 @@ def progress_bar(total: int, done: int, quiet: bool = False) -> tqdm[Any]:
     split, so the rest is as slow as what was done.
     """
     is_watched = sys.stderr.isatty()
-    count = "{percentage:3.0f}%|{bar}| {n}/{total}" if is_watched else "{n} of {total}"
+    count = "{percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}]" if is_watched else "{n} of {total}"
     return tqdm(
         total=total,
         initial=done,
