@@ -232,7 +232,7 @@ def _run_and_report(
         print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
     if failed:
         print(f"{counted(len(failed), 'run')} failed; --retry repeats them.", file=sys.stderr)
-    return 1 if failed else 0
+    return int(bool(failed))
 
 
 def _report(
@@ -269,8 +269,6 @@ def _environment(rows: Iterable[Row]) -> dict[str, str]:
     """Versions and machine of the runs; if they differ, all values."""
     merged: dict[str, set[str]] = {}
     for row in rows:
-        environment = row.get("environment")
-        # Rows of earlier versions hold a key of another file.
-        for name, value in environment.items() if isinstance(environment, Mapping) else ():
+        for name, value in row.get("environment", {}).items():  # failed runs have none
             merged.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in merged.items()}

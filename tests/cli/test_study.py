@@ -276,7 +276,7 @@ def test_a_report_runs_nothing_and_needs_no_cores(
     assert "runs.jsonl" in failed(args)
     assert not Path("r").exists()
     Path("r").mkdir()
-    old = {"id": "0" * 16, "config": "a key", "environment": "another", "metrics": {}}
+    old = {"id": "0" * 16, "config": "a key", "environment": "of an earlier version"}
     Path("r/runs.jsonl").write_text(f'{{"id": \n{json.dumps(old)}\n')
     assert main(args) == 0
     assert "Nothing yet" in Path("r/mine/results.md").read_text()
