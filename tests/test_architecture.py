@@ -50,7 +50,7 @@ LIGHT = (
 # These only plan and show results: they never import torch, not even in a function.
 WITHOUT_TORCH = (
     *("plots", "methods.registry", "training.layers", "cli.arguments", "cli.choices"),
-    *("studies.outcome", "studies.study", "studies.seeds", "studies.statistics"),
+    *("studies.study", "studies.seeds", "studies.statistics"),
     *("studies.analysis", "studies.paper"),
     *("studies.report.tables", "studies.report.figures", "studies.report.render"),
 )

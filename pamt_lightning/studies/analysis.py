@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pamt_lightning.studies.paper import paper_accuracy
-from pamt_lightning.studies.runs import TEST_NODES, Outcome
 from pamt_lightning.studies.statistics import (
     BySplit,
     Comparison,
@@ -17,7 +16,7 @@ from pamt_lightning.studies.statistics import (
     compare_all,
     summarize,
 )
-from pamt_lightning.studies.study import Cell, Study, Sweep
+from pamt_lightning.studies.study import TEST_NODES, Cell, Outcome, Study, Sweep
 
 METRIC = "test_acc"
 

@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,9 @@ from pamt_lightning.data.splits import resolve_split_seed
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS, find_method, method_of_class
 from pamt_lightning.studies.seeds import split_number
-from pamt_lightning.studies.study import Cell, Study
+from pamt_lightning.studies.study import TEST_NODES, Cell, Outcome, Study
 from pamt_lightning.training.config import NO_EFFECT, RunConfig, import_class
 from pamt_lightning.training.layers import dataset_file
-
-TEST_NODES = "test nodes"
 
 Options = Mapping[str, Any]
 Configure = Callable[[Sequence[str], str | None, Options], RunConfig]
@@ -63,29 +61,6 @@ class Run:
             "threads": self.threads,
             "config": self.config.to_dict(),
         }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one run, as statistics, tables and figures see it.
-
-    Attributes:
-        metrics: By name, accuracies as shares in [0, 1]; empty if it failed.
-        error: Why it failed; none if it finished.
-        tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
-        chosen: The inference that the method chose by itself; none for other methods.
-        other_version: Whether it was computed under another results version.
-    """
-
-    run_id: str
-    cell: Cell
-    split_seed: str
-    init_seed: int
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    error: str | None = None
-    tested_on: str = TEST_NODES
-    chosen: str | None = None
-    other_version: bool = False
 
 
 def expand(study: Study, configure: Configure, threads: int = 1) -> list[Run]:

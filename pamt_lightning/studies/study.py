@@ -30,6 +30,7 @@ NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
 
+TEST_NODES = "test nodes"
 Value = str | int | float | bool | None
 
 
@@ -118,6 +119,29 @@ class Study:
     def option_names(self) -> set[str]:
         """All options that the study sets."""
         return {*self.options, *self.split_options, *(sweep.option for sweep in self.sweeps)}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run, as statistics, tables and figures see it.
+
+    Attributes:
+        metrics: By name, accuracies as shares in [0, 1]; empty if it failed.
+        error: Why it failed; none if it finished.
+        tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
+        chosen: The inference that the method chose by itself; none for other methods.
+        other_version: Whether it was computed under another results version.
+    """
+
+    run_id: str
+    cell: Cell
+    split_seed: str
+    init_seed: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    tested_on: str = TEST_NODES
+    chosen: str | None = None
+    other_version: bool = False
 
 
 def studies() -> dict[str, Path]:

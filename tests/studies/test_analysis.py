@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pamt_lightning.studies.analysis import Analysis, analyse
-from pamt_lightning.studies.runs import Outcome
-from pamt_lightning.studies.study import Cell, Sweep
+from pamt_lightning.studies.study import Cell, Outcome, Sweep
 from tests.studies.made_up import (
     NOISE,
     STUDY,

@@ -16,7 +16,6 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.methods import registry
 from pamt_lightning.studies import runs as runs_module
 from pamt_lightning.studies.runs import (
-    Outcome,
     Run,
     compute,
     data_hash,
@@ -26,7 +25,7 @@ from pamt_lightning.studies.runs import (
     result_affecting,
     results_version,
 )
-from pamt_lightning.studies.study import Cell, Study, Sweep
+from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep
 from pamt_lightning.training.config import RunConfig
 from tests.studies.small_runs import made_up_config
 

@@ -23,9 +23,8 @@ from pamt_lightning.studies.paper import SOURCE
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.tables import value_text
-from pamt_lightning.studies.runs import Outcome
 from pamt_lightning.studies.statistics import LEVEL
-from pamt_lightning.studies.study import Cell, Study
+from pamt_lightning.studies.study import Cell, Outcome, Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
 

@@ -23,8 +23,7 @@ from pamt_lightning.studies.report.render import (
     write_reports,
     write_summary,
 )
-from pamt_lightning.studies.runs import Outcome
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Outcome, Study
 from tests.studies.made_up import (
     NOISE,
     SPLITS,
