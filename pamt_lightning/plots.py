@@ -30,9 +30,7 @@ def plots_available() -> bool:
 def confusion_image(matrix: npt.NDArray[np.integer[Any]], class_names: Sequence[str]) -> Image:
     """Draw a confusion matrix: colour is the share of the true class, the number is the count.
 
-    Args:
-        matrix: Counts ``[C, C]``, rows are true classes, columns are predicted ones.
-        class_names: Names of the classes; a folder that all share is left out.
+    Rows are true classes, columns are predicted ones; a folder that all names share is left out.
     """
     num_classes = len(class_names)
     size = min(3.2 + 0.55 * num_classes, _LARGEST)
@@ -81,9 +79,8 @@ def reliability_image(
     left = np.arange(num_bins)[filled] / num_bins
     axes.bar(left, accuracy[filled], 1 / num_bins, align="edge", color=_BLUE, edgecolor="white")
     axes.plot([0, 1], [0, 1], "--", color=_GREY, label="perfectly calibrated")
-    axes.plot(
-        mean_confidence[filled], accuracy[filled], "o", color="black", ms=4, label="mean of bin"
-    )
+    dots = {"color": "black", "ms": 4, "label": "mean of bin"}
+    axes.plot(mean_confidence[filled], accuracy[filled], "o", **dots)
     for x, y, n in zip(left + 0.5 / num_bins, accuracy[filled], count[filled], strict=True):
         height, colour = (y - 0.03, "white") if y > 0.1 else (y + 0.02, "black")
         axes.text(x, height, f"{n:,}", ha="center", va="center", fontsize=7, color=colour)
@@ -94,11 +91,9 @@ def reliability_image(
 
 
 def growth_image(sizes: Sequence[float], measured: Mapping[str, Sequence[float]]) -> str:
-    """Draw time and memory against the number of edges, with a line of slope one, as SVG.
+    """Draw time and memory against the numbers of edges, with a line of slope one, as SVG.
 
-    Args:
-        sizes: Numbers of edges.
-        measured: ``epoch`` and ``refresh`` in seconds, ``memory`` in bytes, one value per size.
+    ``measured``: ``epoch`` and ``refresh`` in seconds, ``memory`` in bytes, one value per size.
     """
     figure = _new_figure(8.4, 3.6, layout="constrained")
     times, memory = figure.subplots(1, 2)

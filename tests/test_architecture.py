@@ -51,7 +51,7 @@ LIGHT = (
 # These only plan and show results: they never import torch, not even in a function.
 WITHOUT_TORCH = (
     *("plots", "methods.registry", "training.layers", "cli.arguments", "cli.choices"),
-    *("studies.outcome", "studies.study", "studies.seeds", "studies.statistics"),
+    *("studies.study", "studies.seeds", "studies.statistics"),
     *("studies.analysis", "studies.paper"),
     *("studies.report.tables", "studies.report.figures", "studies.report.render"),
 )
@@ -77,7 +77,6 @@ TESTED_ELSEWHERE = {
     "data/raw.py": "data/published/test_readers.py",
     "kernels/neighbourhood.py": "kernels/test_operator.py",
     "methods/soft_labels.py": "methods/test_propagate_then_train.py",
-    "studies/outcome.py": "studies/test_analysis.py",
 }
 
 

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pytest
 from matplotlib.figure import Figure
 
-from pamt_lightning import plots
-from pamt_lightning.plots import confusion_image, growth_image, plots_available, reliability_image
+from pamt_lightning.plots import confusion_image, growth_image, reliability_image
 
 LONG = "Artificial_Intelligence/Machine_Learning/Theory"
 
@@ -36,12 +35,6 @@ def check(image: npt.NDArray[np.uint8]) -> None:
     assert len(np.unique(image @ np.array([1, 256, 65536]))) > 20  # not blank
     for edge in (image[0], image[-1], image[:, 0], image[:, -1]):
         assert (edge == 255).all()  # nothing is cut off
-
-
-def test_whether_matplotlib_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert plots_available()
-    monkeypatch.setattr(plots, "find_spec", lambda _: None)
-    assert not plots_available()
 
 
 def test_a_confusion_matrix_shows_counts_shares_and_accuracy(axes: list[Any]) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pamt_lightning.cli.arguments import Parser
 from pamt_lightning.cli.choices import Choices
+from pamt_lightning.data.published.registry import DEFAULT_DATASET
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.plots import plots_available
-from pamt_lightning.studies.executor import LocalExecutor, Work
+from pamt_lightning.studies.executor import LocalExecutor, Prepare, Work
 from pamt_lightning.studies.report import render
 from pamt_lightning.studies.report.tables import counted
 from pamt_lightning.studies.results import RUNS, Results, Row
@@ -30,7 +31,7 @@ from pamt_lightning.studies.runs import (
     result_affecting,
 )
 from pamt_lightning.studies.seeds import split_seeds
-from pamt_lightning.studies.study import Study, init_seeds, read_study, studies
+from pamt_lightning.studies.study import NARROWING, Cell, Study, init_seeds, read_study, studies
 from pamt_lightning.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 FOLDER = "lightning_logs/studies"
 # What worker processes do: names of the module, so that tests can replace them.
 WORK: Work = compute
-PREPARE: Callable[[], None] | None = prepare
+PREPARE: Prepare | None = prepare
 
 # Options of `pamt fit` that many runs cannot share, and why.
 FIXED = {
@@ -47,7 +48,6 @@ FIXED = {
     "seed_everything": "use --inits",
     **dict.fromkeys(("ckpt_path", "run_dir", "print_config"), "it is for one run"),
 }
-_NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _STUDY_EPILOG = """\
 examples:
   pamt study main                                      every method on every data set
@@ -77,7 +77,7 @@ def run_study(argv: Sequence[str]) -> int:
         for name, path in studies().items():
             print(f"{name:<12}{read_study(str(path)).title}")
         return 0
-    typed = {name: getattr(options, name) for name in _NARROWING}
+    typed = {name: vars(options)[name] for name in NARROWING if vars(options)[name] is not None}
     chosen = [read_study(name, **typed) for name in options.studies]
     names = [study.name for study in chosen]
     for study in chosen:
@@ -119,21 +119,12 @@ def run_bench(argv: Sequence[str]) -> int:
     jobs = check_jobs(options.jobs, options.threads)
     typed = fit_options("bench", rest)
     data, method = typed.config.data, typed.config.method
-    dataset = str(data.get("dataset") or Path(data.get("path") or "synthetic").stem)
+    dataset = str(data.get("dataset") or Path(data.get("path") or DEFAULT_DATASET).stem)
     command = shlex.join(["pamt", "bench", *argv])
-    study = Study(
-        name=f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}",
-        title=f"{method} on {dataset}",
-        description=command,
-        datasets=(dataset,),
-        methods=(method,),
-        splits=splits,
-        inits=inits,
-        reference=method,
-    )
-    runs = expand_cells(
-        study, study.cells(), lambda _, more: typed.configure(more), options.threads
-    )
+    name = f"bench_{dataset}_{method}_{digest(_without_seeds(typed.config))[:8]}"
+    title, cell = f"{method} on {dataset}", Cell(dataset, method)
+    study = Study(name, title, (dataset,), (method,), splits, inits, command, reference=method)
+    runs = expand_cells(study, [cell], lambda _, more: typed.configure(more), options.threads)
     return _run_and_report([study], [runs], jobs, options, command)
 
 
@@ -149,14 +140,8 @@ def _study_parser() -> Parser:
     add("--methods", type=_list, metavar="A,B", help="only these methods, or config files")
     add("--reference", type=_list, metavar="NAME", help="the method that all are compared with")
     add("--report", action="store_true", help="run nothing, write the reports of what is there")
-    add(
-        "--any-version",
-        "--any-code",
-        dest="any_version",
-        action="store_true",
-        help="with --report: if a run is missing, use one of another results version; the report "
-        "shows how many",
-    )
+    text = "with --report: for missing runs, use those of another results version, and count them"
+    add("--any-version", "--any-code", dest="any_version", action="store_true", help=text)
     add("--summary", metavar="FILE", help="also one Markdown file with the tables of all studies")
     add_run_options(parser, FOLDER)
     parser.set_defaults(folder=FOLDER)
@@ -168,13 +153,9 @@ def add_run_options(
 ) -> None:
     """Add the options that all commands with many runs share."""
     add = parser.add_argument
-    add(
-        "--seeds",
-        metavar="LIST",
-        default=seeds,
-        help="splits: test20 (the first 20 published test seeds), val5 (validation seeds), or a "
-        f"list: test0,7,42; default {seeds or 'those of the study'}",
-    )
+    text = "splits: test20 (the first 20 published test seeds), val5 (validation seeds) or a list: "
+    text += f"test0,7,42; default {seeds or 'those of the study'}"
+    add("--seeds", metavar="LIST", default=seeds, help=text)
     text = f"initialisations of each split; default {inits or 'that of the study'}"
     add("--inits", type=int, metavar="M", default=inits, help=text)
     add("--jobs", type=int, metavar="J", help="processes; default as many as the cores allow")
@@ -241,13 +222,8 @@ def _run_and_report(
     rows = results.known_rows(wanted, any_version=options.any_version)
     finished = [_report(*each, rows, results.folder) for each in zip(chosen, runs, strict=True)]
     if options.summary:
-        render.write_summary(
-            Path(options.summary),
-            finished,
-            command,
-            runs=results.path,
-            environment=_environment(rows.values()),
-        )
+        facts = {"command": command, "environment": _environment(rows.values())}
+        render.write_summary(Path(options.summary), finished, runs=results.path, **facts)
         print(options.summary)
     by_id = {run.run_id: run for run in wanted}
     for run_id, error in failed.items():
@@ -257,7 +233,7 @@ def _run_and_report(
         print(f"failed: {where}, init {run.init_seed}: {error}", file=sys.stderr)
     if failed:
         print(f"{counted(len(failed), 'run')} failed; --retry repeats them.", file=sys.stderr)
-    return 1 if failed else 0
+    return int(bool(failed))
 
 
 def _report(
@@ -265,9 +241,8 @@ def _report(
 ) -> render.StudyReport:
     folder, found = results / study.name, outcomes(runs, rows)
     environment = _environment(rows[run.run_id] for run in runs if run.run_id in rows)
-    text = render.write_reports(
-        study, found, folder, configurations=_configurations(runs), environment=environment
-    )
+    facts = {"configurations": _configurations(runs), "environment": environment}
+    text = render.write_reports(study, found, folder, **facts)
     without_pictures = re.sub(r"^!\[.*\n\n\*.*\n\n", "", text, flags=re.MULTILINE)
     print(f"{without_pictures}\n{folder / render.RESULTS}\n{folder / render.PAGE}")
     if not plots_available():
@@ -295,8 +270,6 @@ def _environment(rows: Iterable[Row]) -> dict[str, str]:
     """Versions and machine of the runs; if they differ, all values."""
     merged: dict[str, set[str]] = {}
     for row in rows:
-        environment = row.get("environment")
-        # Rows of earlier versions hold a key of another file.
-        for name, value in environment.items() if isinstance(environment, Mapping) else ():
+        for name, value in row.get("environment", {}).items():  # failed runs have none
             merged.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in merged.items()}

@@ -18,7 +18,7 @@ from pamt_lightning.cli.study import (
     refuse,
     typed_names,
 )
-from pamt_lightning.errors import InputError, error_context
+from pamt_lightning.errors import InputError, check_number, error_context
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import check_jobs
 from pamt_lightning.studies.seeds import split_seeds
@@ -60,25 +60,21 @@ was stopped, and repeats an interrupted trial. The best choice is compared with 
 same splits; that needs at least six. All other options are those of `pamt fit`.
 """
 _NOT_TYPED = {**FIXED, "data.noise_seed": "it follows the split"}
+_SPLIT = ("split", "split_path", "train", "val", "test", "num_known")
+_NODES = "all choices are trained and scored on the same nodes"
+_METHOD = "a search is for one method, which --model or --config names"
 _NOT_SEARCHED = {
     **_NOT_TYPED,
     **dict.fromkeys(("data", "data.dataset", "data.path"), "that is what `datasets` is for"),
-    **dict.fromkeys(
-        (f"data.{name}" for name in ("split", "split_path", "train", "val", "test", "num_known")),
-        "all choices are trained and scored on the same nodes",
-    ),
-    **dict.fromkeys(
-        ("model", "model.class_path", "config"),
-        "a search is for one method, which --model or --config names",
-    ),
+    **dict.fromkeys((f"data.{name}" for name in _SPLIT), _NODES),
+    **dict.fromkeys(("model", "model.class_path", "config"), _METHOD),
 }
 
 
 def run_tune(argv: Sequence[str]) -> int:
     """Run ``pamt tune`` with the arguments that follow it."""
     options, rest = _parser().parse_known_args(argv)
-    if options.trials < 1:
-        raise InputError(f"`trials` must be 1 or more, got {options.trials}.")
+    check_number("trials", options.trials, 1, whole=True)
     require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)

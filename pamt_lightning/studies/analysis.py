@@ -7,10 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
 from pamt_lightning.studies.paper import paper_accuracy
-from pamt_lightning.studies.statistics import Comparison, Summary, Verdict, compare_all, summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.statistics import (
+    BySplit,
+    Comparison,
+    Summary,
+    Verdict,
+    compare_all,
+    summarize,
+)
+from pamt_lightning.studies.study import TEST_NODES, Cell, Outcome, Study, Sweep
 
 METRIC = "test_acc"
 
@@ -21,16 +27,15 @@ class Result:
 
     Attributes:
         finished: Number of runs with an accuracy.
-        errors: The errors, and how often each occurred.
         other_version: Number of runs computed under another results version.
-        paper: The paper's mean and standard deviation in %, if it has them.
-        comparison: The accuracy minus that of the reference on the same splits; none for the
-            reference itself, and if the study does not run it.
+        paper: The paper's mean and standard deviation in %.
+        comparison: With the reference on the same splits; none for the reference itself, and if
+            the study does not run it.
     """
 
     cell: Cell
     runs: tuple[Outcome, ...]
-    accuracies: Mapping[str, float]
+    accuracies: BySplit
     summary: Summary
     splits_asked: int
     runs_asked: int
@@ -118,12 +123,11 @@ def analyse(study: Study, outcomes: Iterable[Outcome]) -> Analysis:
         runs[outcome.cell].append(outcome)
     on_test_nodes = all(run.tested_on == TEST_NODES for found in runs.values() for run in found)
     results = {cell: _result(study, cell, found, on_test_nodes) for cell, found in runs.items()}
-    others = [
-        replace(study, reference=method, further_references=())
-        for method in study.further_references
-    ]
-    further = tuple(Analysis(other, _compared(other, results), on_test_nodes) for other in others)
-    return Analysis(study, _compared(study, results), on_test_nodes, further)
+    further = []
+    for method in study.further_references:
+        other = replace(study, reference=method, further_references=())
+        further.append(Analysis(other, _compared(other, results), on_test_nodes))
+    return Analysis(study, _compared(study, results), on_test_nodes, tuple(further))
 
 
 def by_split(runs: Iterable[Outcome], metric: str) -> dict[str, float]:
@@ -163,15 +167,14 @@ def _result(study: Study, cell: Cell, runs: Sequence[Outcome], on_test_nodes: bo
 
 def _compared(study: Study, results: Mapping[Cell, Result]) -> dict[Cell, Result]:
     """The results, each compared with its reference in ``study``."""
-    tables: dict[object, dict[Cell, tuple[Mapping[str, float], Mapping[str, float]]]] = {}
+    tables: dict[object, dict[Cell, tuple[BySplit, BySplit]]] = {}
     for cell, result in results.items():
         reference = results.get(study.reference_of(cell), result)
         if reference is not result:
             table = None if cell.option is None else (cell.dataset, cell.option)
             tables.setdefault(table, {})[cell] = (result.accuracies, reference.accuracies)
-    comparisons = {
-        cell: found for pairs in tables.values() for cell, found in compare_all(pairs).items()
-    }
-    return {
-        cell: replace(result, comparison=comparisons.get(cell)) for cell, result in results.items()
-    }
+    found = dict(results)
+    for pairs in tables.values():
+        for cell, comparison in compare_all(pairs).items():
+            found[cell] = replace(results[cell], comparison=comparison)
+    return found

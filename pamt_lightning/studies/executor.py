@@ -1,4 +1,4 @@
-"""Where jobs are computed: the interface of an executor, and worker processes on this machine."""
+"""Computes jobs in worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import tempfile
 import threading
 import traceback
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
@@ -22,6 +21,7 @@ from pamt_lightning.errors import InputError
 
 Payload = Mapping[str, Any]  # plain values, so that every engine can send them
 Work = Callable[[Payload], dict[str, Any]]
+Prepare = Callable[[], None]
 
 _STOPPED = 130  # exit code of a worker that was asked to stop during a job
 # Numbers, as Windows lacks some names: SIGKILL; SIGHUP, SIGINT, SIGTERM.
@@ -34,44 +34,15 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 
 
 class Finished(NamedTuple):
-    """The result of a job.
+    """The result of a job: what its work returned, or ``error`` with the reason of its failure.
 
-    Attributes:
-        job_id: The job.
-        answer: What the work function returned, or the reason of its failure in ``error``.
-        stopped: Whether the worker was stopped from outside or died before it started the job,
-            which is no failure of the job.
+    It was ``stopped``, which is no failure of the job, if the worker was stopped from outside or
+    died before it started the job.
     """
 
     job_id: str
     answer: dict[str, Any]
     stopped: bool = False
-
-
-class Executor(ABC):
-    """Computes jobs elsewhere; its owner submits them and collects their results.
-
-    Attributes:
-        slots: How many jobs may be submitted and not finished at a time.
-    """
-
-    slots: int
-
-    @abstractmethod
-    def submit(self, job_id: str, payload: Payload) -> None:
-        """Start a job; ``payload`` is the argument of the work function."""
-
-    @abstractmethod
-    def wait(self, timeout: float) -> list[Finished]:
-        """Wait until a job finishes, at most ``timeout`` seconds; all finished since the last call.
-
-        Raises:
-            InputError: No job can be computed at all.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Stop everything at once; unfinished jobs are lost."""
 
 
 def perform(work: Work, payload: Payload) -> dict[str, Any]:
@@ -85,8 +56,8 @@ def perform(work: Work, payload: Payload) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {text}", "traceback": traceback.format_exc()}
 
 
-class LocalExecutor(Executor):
-    """Worker processes on this machine.
+class LocalExecutor:
+    """Worker processes on this machine; its owner submits jobs and collects their results.
 
     A dead worker fails its own job only. (`concurrent.futures.ProcessPoolExecutor` cannot do that:
     when one of its workers dies, it gives up all pending jobs.) Workers print nothing, and end when
@@ -94,17 +65,13 @@ class LocalExecutor(Executor):
 
     Args:
         work: The function that computes a job; importable by name.
-        slots: Number of processes.
+        slots: Number of processes, and of jobs that may be submitted and not finished.
         threads: Threads of each.
         prepare: Called once in each process before its first job; importable by name.
     """
 
     def __init__(
-        self,
-        work: Work,
-        slots: int,
-        threads: int = 1,
-        prepare: Callable[[], None] | None = None,
+        self, work: Work, slots: int, threads: int = 1, prepare: Prepare | None = None
     ) -> None:
         self.slots, self._threads = slots, threads
         self._work, self._prepare = work, prepare
@@ -112,21 +79,25 @@ class LocalExecutor(Executor):
         self._folder = Path(tempfile.mkdtemp(prefix="pamt-workers-"))
 
     def submit(self, job_id: str, payload: Payload) -> None:
-        """Give a job to an idle worker, or to a new one."""
+        """Give a job to an idle worker, or to a new one; it computes ``work(payload)``."""
         worker = self._idle_worker()
         worker.job_id = job_id
         with suppress(OSError):  # it died this moment, which `wait` reports
             worker.connection.send(payload)
 
     def wait(self, timeout: float) -> list[Finished]:
-        """Wait for a job; a worker that dies before its first one is an `InputError`."""
+        """Wait until a job finishes, at most ``timeout`` seconds; all that finished since then.
+
+        Raises:
+            InputError: A worker died before its first job, so no job can be computed.
+        """
         busy = [worker for worker in self._workers if worker.job_id is not None]
         ready = wait([handle for worker in busy for handle in worker.handles()], timeout)
         found = [self._receive(w) for w in busy if any(handle in ready for handle in w.handles())]
         return [finished for finished in found if finished is not None]
 
     def close(self) -> None:
-        """Kill all workers."""
+        """Kill all workers; unfinished jobs are lost."""
         for worker in list(self._workers):
             self._remove(worker)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -163,9 +134,8 @@ class LocalExecutor(Executor):
             if worker.process.is_alive():
                 return worker
             self._remove(worker)
-        worker = _Worker(self._work, self._prepare, self._threads, self._folder)
-        self._workers.append(worker)
-        return worker
+        self._workers.append(_Worker(self._work, self._prepare, self._threads, self._folder))
+        return self._workers[-1]
 
     def _remove(self, worker: _Worker) -> None:
         self._workers.remove(worker)
@@ -175,9 +145,7 @@ class LocalExecutor(Executor):
 class _Worker:
     """A worker process, as its parent sees it."""
 
-    def __init__(
-        self, work: Work, prepare: Callable[[], None] | None, threads: int, folder: Path
-    ) -> None:
+    def __init__(self, work: Work, prepare: Prepare | None, threads: int, folder: Path) -> None:
         # Not fork: torch and its threads do not survive it.
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
@@ -230,7 +198,7 @@ def _inherited(threads: int) -> Iterator[None]:
 
 
 def _serve(
-    connection: Connection[Any, Any], work: Work, prepare: Callable[[], None] | None, errors: str
+    connection: Connection[Any, Any], work: Work, prepare: Prepare | None, errors: str
 ) -> None:
     """The worker process: compute jobs until the parent ends it or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

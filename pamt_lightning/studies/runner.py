@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from typing import Any
 
-from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Executor, Finished
-from pamt_lightning.studies.progress import Progress
+from tqdm import tqdm
+
+from pamt_lightning.errors import InputError, check_number
+from pamt_lightning.studies.executor import Finished, LocalExecutor
 from pamt_lightning.studies.results import Results, Row
 from pamt_lightning.studies.runs import Run
 
 _POLL_SECONDS = 2.0  # between looks at runs that another command computes
+_SECONDS_BETWEEN_LINES = 60.0
 
 
 def num_cores() -> int:
@@ -30,17 +34,11 @@ def num_cores() -> int:
 def check_jobs(jobs: int | None, threads: int) -> int:
     """The number of processes: by default as many as the cores allow, and never more."""
     cores = num_cores()
-    if threads < 1 or threads > cores:
-        raise InputError(f"`threads` must lie in 1 to {cores} (the cores), got {threads}.")
+    check_number("threads", threads, 1, cores, whole=True, note=" (the cores)")
     if jobs is None:
-        return max(1, cores // threads)
-    if jobs < 1:
-        raise InputError(f"`jobs` must be 1 or more, got {jobs}.")
-    if jobs * threads > cores:
-        raise InputError(
-            f"`jobs` × `threads` must lie in 1 to {cores} (the cores), got {jobs} × {threads}: "
-            "more would only wait for each other."
-        )
+        return cores // threads
+    note = f" ({cores} cores, {threads} for each job)"
+    check_number("jobs", jobs, 1, cores // threads, whole=True, note=note)
     return jobs
 
 
@@ -58,10 +56,43 @@ def sigterm_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+class _Lines:
+    """Where a progress bar writes that nobody watches: a line for each of its states."""
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            print(text.strip(), file=sys.stderr, flush=True)
+
+    def flush(self) -> None:
+        """Each line is flushed."""
+
+
+def progress_bar(total: int, done: int, quiet: bool = False) -> tqdm[Any]:
+    """How many runs are done and the time left: a bar in a terminal, a line a minute elsewhere.
+
+    The time left is the mean time per run so far for each run that is missing. Studies run split by
+    split, so the rest is as slow as what was done.
+    """
+    is_watched = sys.stderr.isatty()
+    count = "{percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}]" if is_watched else "{n} of {total}"
+    return tqdm(
+        total=total,
+        initial=done,
+        desc="runs",
+        dynamic_ncols=True,
+        disable=quiet or done == total,
+        file=None if is_watched else _Lines(),
+        mininterval=0.1 if is_watched else _SECONDS_BETWEEN_LINES,
+        miniters=1,
+        smoothing=0,
+        bar_format="{desc}: " + count + ", left {remaining}{postfix}",
+    )
+
+
 class Runner:
     """Computes runs with an executor and writes them to results; the only writer of its command."""
 
-    def __init__(self, results: Results, executor: Executor, quiet: bool = False) -> None:
+    def __init__(self, results: Results, executor: LocalExecutor, quiet: bool = False) -> None:
         self.results, self.executor, self.quiet = results, executor, quiet
         self._queue: deque[Run] = deque()
         self._busy: dict[str, Run] = {}
@@ -88,7 +119,7 @@ class Runner:
             elif row.get("error") is not None:
                 self._failed[run.run_id] = str(row["error"])
         slots, done = self.executor.slots, len(wanted) - len(self._queue)
-        with closing(Progress(len(wanted), done, slots, self.quiet)) as progress:
+        with progress_bar(len(wanted), done, self.quiet) as bar:
             try:
                 while self._queue or self._busy or self._elsewhere:
                     while self._queue and len(self._busy) < slots:
@@ -96,10 +127,10 @@ class Runner:
                     if self._busy:
                         # Not for ever: Windows notices Ctrl-C only between two waits.
                         for finished in self.executor.wait(1.0):
-                            self._record(finished, progress)
+                            self._record(finished, bar)
                     elif self._elsewhere:
                         time.sleep(_POLL_SECONDS)
-                        self._look_elsewhere(before, progress)
+                        self._look_elsewhere(before, bar)
             finally:
                 for run_id in self._busy:
                     self.results.release(run_id)
@@ -114,7 +145,7 @@ class Runner:
         else:
             self._elsewhere.append(run)
 
-    def _record(self, finished: Finished, progress: Progress) -> None:
+    def _record(self, finished: Finished, bar: tqdm[Any]) -> None:
         run, answer = self._busy.pop(finished.job_id), finished.answer
         try:
             if "outdated" in answer:
@@ -129,9 +160,14 @@ class Runner:
             self.results.release(run.run_id)
         if "error" in answer:
             self._failed[run.run_id] = str(answer["error"])
-        progress.step(len(self._failed))
+        self._advance(bar)
 
-    def _look_elsewhere(self, before: Mapping[str, Row], progress: Progress) -> None:
+    def _advance(self, bar: tqdm[Any]) -> None:
+        if self._failed:
+            bar.set_postfix_str(f"{len(self._failed)} failed", refresh=False)
+        bar.update()
+
+    def _look_elsewhere(self, before: Mapping[str, Row], bar: tqdm[Any]) -> None:
         """Count the runs that another command finished, and try to claim the others."""
         rows = self.results.rows()
         runs, self._elsewhere = self._elsewhere, []
@@ -142,4 +178,4 @@ class Runner:
             else:
                 if row.get("error") is not None:
                     self._failed[run.run_id] = str(row["error"])
-                progress.step(len(self._failed))
+                self._advance(bar)

@@ -20,14 +20,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pamt_lightning.data.published.registry import get_spec
+from pamt_lightning.data.published.registry import DEFAULT_DATASET, get_spec
 from pamt_lightning.data.raw import sha256_of
 from pamt_lightning.data.splits import resolve_split_seed
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS, find_method, method_of_class
-from pamt_lightning.studies.outcome import TEST_NODES, Cell, Outcome
 from pamt_lightning.studies.seeds import split_number
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import TEST_NODES, Cell, Outcome, Study
 from pamt_lightning.training.config import NO_EFFECT, RunConfig, import_class
 from pamt_lightning.training.layers import dataset_file
 
@@ -39,10 +38,8 @@ Configure = Callable[[Sequence[str], str | None, Options], RunConfig]
 class Run:
     """One training of a study.
 
-    Attributes:
-        run_id: Hash of ``config_id`` and the method's results version.
-        config_id: Hash of its configuration, data, seeds and threads; sums over edges depend on
-            the number of threads in the last bits.
+    ``config_id`` is a hash of its configuration, data, seeds and threads (on which the last bits of
+    sums over edges depend); ``run_id`` of that and the method's results version.
     """
 
     run_id: str
@@ -145,17 +142,15 @@ def digest(content: object) -> str:
 
 def result_affecting(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that results depend on, apart from the content of files."""
-    sections = {
-        section: {name: value for name, value in values.items() if name not in NO_EFFECT[section]}
-        for section, values in (
-            *(("data", config.data), ("stopping", config.stopping)),
-            *(("trainer", config.trainer), ("model", config.model.get("init_args", {}))),
-        )
-    }
+    sections = {name: dict(getattr(config, name)) for name in ("data", "stopping", "trainer")}
+    sections["model"] = dict(config.model.get("init_args", {}))
+    for section, values in sections.items():
+        for name in NO_EFFECT[section]:
+            values.pop(name, None)
     data = sections["data"]
     data.pop("split_path", None)
     if data.pop("path", None) is None:
-        data["dataset"] = get_spec(data.get("dataset") or "synthetic").name
+        data["dataset"] = get_spec(data.get("dataset") or DEFAULT_DATASET).name
     data["split_seed"] = resolve_split_seed(data.get("split_seed", "test0"))
     return {**sections, "class_path": config.model["class_path"], "seed": config.seed}
 
@@ -169,7 +164,7 @@ def data_hash(config: RunConfig) -> str:
     """Hash of the data: published hashes, which need no reading, or the content of own files."""
     path, split_path = config.data.get("path"), config.data.get("split_path")
     if path is None:
-        variants = get_spec(config.data.get("dataset") or "synthetic").variants
+        variants = get_spec(config.data.get("dataset") or DEFAULT_DATASET).variants
         graph: object = [[file.sha256 for file in variant.files] for variant in variants]
     else:
         graph = _content_hash(Path(path).expanduser())
@@ -192,7 +187,7 @@ def results_version(config: RunConfig) -> object:
     class_path = str(config.model["class_path"])
     by_class, by_name = method_of_class(class_path), find_method(config.method)
     if by_class is not None:  # several methods may share a class
-        is_named = by_name and by_name.class_path == by_class.class_path
+        is_named = by_name is not None and by_name.class_path == by_class.class_path
         return (by_name if by_name and is_named else by_class).results_version
     versions = [[method.name, method.results_version] for method in METHODS]
     return [_source_hash(class_path), versions]
@@ -233,8 +228,7 @@ def prepare() -> None:
 def compute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Train and test the run that `Run.describe` describes.
 
-    Returns:
-        The results, to be added to the row; or why they do not belong to it (``outdated``).
+    Returns results to be added to the row, or why they do not belong to it (``outdated``).
     """
     from pamt_lightning.studies.edges import bad_edge_metrics
     from pamt_lightning.training.run import run
@@ -249,9 +243,8 @@ def compute(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("val_acc", "val_loss", "epochs", "best_epoch", "seconds", "structure_noise")
     figures = {name: record[name] for name in names} | record["test_metrics"]
     figures |= bad_edge_metrics(result.model, result.datamodule)
-    metrics = {name: float(value) for name, value in figures.items() if value is not None}
     return {
-        "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
+        "metrics": {k: float(v) for k, v in figures.items() if v is not None and math.isfinite(v)},
         **{name: record[name] for name in ("tested_on", "inference", "data_hashes", "environment")},
         "started": started,
         "wall_seconds": round(time.monotonic() - clock, 3),

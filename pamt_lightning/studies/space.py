@@ -12,9 +12,8 @@ from pamt_lightning.data.published.registry import get_spec
 from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import find_config
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.runs import Options, Run, expand_cells
-from pamt_lightning.studies.study import Study, check_keys, names_of
+from pamt_lightning.studies.study import Cell, Study, Value, check_keys, names_of
 from pamt_lightning.training.config import RunConfig
 
 _RANGE_KEYS = {"low", "high", "log", "step"}
@@ -45,9 +44,9 @@ class Space:
 
     Attributes:
         options: By option, a list of choices or a range (``low``, ``high``, ``log``, ``step``).
-        datasets: Data sets that one choice is to serve; none leaves that to the command line.
+        datasets: Those that one choice is to serve; none leaves that to the command line.
         conditions: Options under each of which every data set is scored, such as noise.
-        start: Choices to try first, such as the paper's values.
+        start: Choices to try first.
     """
 
     options: Mapping[str, list[Value] | dict[str, float | bool]]
@@ -83,10 +82,9 @@ class Space:
             name: values if isinstance(values, list) else [values["low"], values["high"]]
             for name, values in self.options.items()
         }
-        most = max(len(values) for values in ends.values())
         return [
             {name: values[min(number, len(values) - 1)] for name, values in ends.items()}
-            for number in range(most)
+            for number in range(max(map(len, ends.values())))
         ]
 
     def distributions(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from scipy.stats import mannwhitneyu, rankdata, wilcoxon
 from pamt_lightning.errors import InputError
 
 K = TypeVar("K", bound=Hashable)
+BySplit = Mapping[str, float]  # a metric; the larger, the better
 Verdict = Literal["better", "worse", "tie", "too few", "unknown"]
 
 LEVEL = 0.05  # a difference is shown if its p-value is below; intervals hold 1 - LEVEL
@@ -45,9 +46,8 @@ class Comparison:
 
     Attributes:
         count: Number of splits that both have.
-        difference: Mean of ours minus the reference.
-        low: Lower end of its bootstrap interval.
-        high: Upper end.
+        difference: Mean of ours minus the reference; ``low`` and ``high`` are the ends of its
+            bootstrap interval.
         p_value: Of the two-sided Wilcoxon signed-rank test.
         effect: Matched-pairs rank-biserial correlation: 1 if ours wins all splits, -1
             if it loses all; splits without a difference draw it towards 0.
@@ -80,21 +80,16 @@ def summarize(values: Iterable[float]) -> Summary:
     return Summary(len(found), mean, std, *_interval(found))
 
 
-def compare(ours: Mapping[str, float], reference: Mapping[str, float]) -> Comparison:
+def compare(ours: BySplit, reference: BySplit) -> Comparison:
     """Compare two methods, as `compare_all` does for a family of comparisons."""
     return compare_all({"": (ours, reference)})[""]
 
 
-def compare_all(
-    pairs: Mapping[K, tuple[Mapping[str, float], Mapping[str, float]]],
-) -> dict[K, Comparison]:
-    """Compare pairs of methods split by split; correct for the number of comparisons (`holm`).
+def compare_all(pairs: Mapping[K, tuple[BySplit, BySplit]]) -> dict[K, Comparison]:
+    """Compare methods with their references split by split, corrected for their number (`holm`).
 
     Comparisons with too few splits count in the family, those without a p-value do not. Intervals
     are not corrected. Splits that only one method of a pair has are left out.
-
-    Args:
-        pairs: A metric by split (the larger, the better) of a method and of its reference.
     """
     found = {key: _paired(ours, reference) for key, (ours, reference) in pairs.items()}
     adjusted = holm([one.p_value for one in found.values()])
@@ -132,7 +127,7 @@ def auc(positive: ArrayLike, negative: ArrayLike) -> float:
     return float(found.statistic) / (len(x) * len(y))
 
 
-def _paired(ours: Mapping[str, float], reference: Mapping[str, float]) -> Comparison:
+def _paired(ours: BySplit, reference: BySplit) -> Comparison:
     """A comparison without correction and verdict.
 
     Splits without a difference keep their ranks but count for neither side (Pratt, 1959): without

@@ -6,18 +6,18 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pamt_lightning.data.published.registry import get_spec
-from pamt_lightning.errors import InputError, did_you_mean, error_context
+from pamt_lightning.errors import InputError, check_number, did_you_mean, error_context
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import (
+    DEFAULT,
     config_folder,
     find_config,
     find_method,
     unknown_method,
 )
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.seeds import split_seeds
 
 _DEFAULTS = {
@@ -25,8 +25,22 @@ _DEFAULTS = {
     **{"sweeps": [], "options": {}, "split_options": []},
 }
 _KEYS = {*_DEFAULTS, "title", "datasets", "methods", "reference"}
+# What the command line may replace.
+NARROWING = ("datasets", "methods", "seeds", "inits", "reference")
 _SWEEP_KEYS = {"option", "values", "symbol", "reference"}
 _FILES = (".yaml", ".yml")
+
+TEST_NODES = "test nodes"
+Value = str | int | float | bool | None
+
+
+class Cell(NamedTuple):
+    """What is averaged over: a method on a data set, in a sweep at one value of an option."""
+
+    dataset: str
+    method: str
+    option: str | None = None
+    value: Value = None
 
 
 @dataclass(frozen=True)
@@ -56,11 +70,8 @@ class Study:
     """A study.
 
     Attributes:
-        name: Short name; also the name of its folder.
         datasets: Data sets by name (`configs/NAME.yaml`), or config files.
         methods: Methods by name (`pamt methods`), or config files that override the data set's.
-        splits: Split seeds: names of published seeds, or numbers.
-        inits: Seeds of initialisation.
         reference: The method that all others are compared with.
         options: Options that all runs share, such as ``{"trainer.max_epochs": 500}``.
         split_options: Options whose value is the number of the split (7 for ``test7``, the
@@ -77,7 +88,7 @@ class Study:
     inits: tuple[int, ...] = (0,)
     description: str = ""
     sweeps: tuple[Sweep, ...] = ()
-    reference: str = "PAMT"
+    reference: str = DEFAULT.name
     options: Mapping[str, Value] = field(default_factory=dict)
     split_options: tuple[str, ...] = ()
     further_references: tuple[str, ...] = ()
@@ -110,25 +121,37 @@ class Study:
         return {*self.options, *self.split_options, *(sweep.option for sweep in self.sweeps)}
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run, as statistics, tables and figures see it.
+
+    Attributes:
+        metrics: By name, accuracies as shares in [0, 1]; empty if it failed.
+        error: Why it failed; none if it finished.
+        tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
+        chosen: The inference that the method chose by itself; none for other methods.
+        other_version: Whether it was computed under another results version.
+    """
+
+    run_id: str
+    cell: Cell
+    split_seed: str
+    init_seed: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    tested_on: str = TEST_NODES
+    chosen: str | None = None
+    other_version: bool = False
+
+
 def studies() -> dict[str, Path]:
     """The studies that come with the package, by name."""
     return {file.stem: file for file in sorted((config_folder() / "studies").glob("*.yaml"))}
 
 
-def read_study(
-    name: str,
-    *,
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    seeds: str | None = None,
-    inits: int | None = None,
-    reference: str | Sequence[str] | None = None,
-) -> Study:
-    """Read a study by name or file; arguments replace the values of the file."""
+def read_study(name: str, **typed: Any) -> Study:
+    """Read a study by name or file; arguments (`NARROWING`) replace the values of the file."""
     path = _study_file(name)
-    given = {"datasets": datasets, "methods": methods, "seeds": seeds, "inits": inits}
-    given["reference"] = reference
-    typed = {key: value for key, value in given.items() if value is not None}
     content = read_yaml(path, "datasets:, methods: and other keys of a study")
     content = {**_DEFAULTS, "title": path.stem, **content, **typed}
     with error_context(str(path)):
@@ -199,8 +222,7 @@ def check_once(key: str, values: Sequence[Value]) -> None:
 
 def init_seeds(count: Any) -> tuple[int, ...]:
     """The seeds of so many initialisations."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"`inits` must be a whole number of at least 1, got {count!r}.")
+    check_number("inits", count, 1, whole=True)
     return tuple(range(count))
 
 

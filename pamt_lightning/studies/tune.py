@@ -12,17 +12,16 @@ import pandas as pd
 import yaml
 from tqdm import tqdm
 
-from pamt_lightning.data.published.registry import get_spec
+from pamt_lightning.data.published.registry import DEFAULT_DATASET, get_spec
 from pamt_lightning.errors import InputError
 from pamt_lightning.files import write_whole
-from pamt_lightning.studies.outcome import Value
 from pamt_lightning.studies.report.tables import VERDICTS, points
 from pamt_lightning.studies.runner import Runner
 from pamt_lightning.studies.runs import Run, result_affecting
 from pamt_lightning.studies.seeds import is_for_choosing
 from pamt_lightning.studies.space import Choice, Space, Typed, require_optuna
 from pamt_lightning.studies.statistics import compare
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Study, Value
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.layers import nested
 
@@ -31,8 +30,7 @@ HELD_OUT = "held-out nodes"  # what a published validation seed is scored on
 _HELD_OUT = (HELD_OUT, "known nodes left over")  # the second in results of earlier versions
 _CLAIM = "search"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-# User attributes of a trial: why it failed, the number of the trial that it repeats, and its
-# scores by place.
+# User attributes of a trial: why it failed, the trial that it repeats, its scores by place.
 _REASON, _REPEATS, _SCORES = "reason", "repeats", "scores"
 
 
@@ -44,7 +42,6 @@ class Trial:
         state: ``complete``, ``pruned`` or ``failed``.
         by_split: Mean accuracy over data sets and conditions, for each split it was scored on.
         by_place: Mean accuracy over these splits, for each data set under each condition.
-        why: Why it failed.
     """
 
     number: int
@@ -79,11 +76,7 @@ class Tuner:
     retry: bool = False
 
     def search(self, trials: int) -> list[Trial]:
-        """Search until there are so many trials, those of earlier calls included; best first.
-
-        Raises:
-            InputError: Another process works on this search, or it was stored with other options.
-        """
+        """Search until there are so many trials, those of earlier calls included; best first."""
         results = self.runner.results
         # A trial that runs in one process looks interrupted to another.
         if not results.claim(_CLAIM):
@@ -116,8 +109,7 @@ class Tuner:
         return " or ".join(sorted({_nodes(row) for row in rows if "metrics" in row})) or "no nodes"
 
     def _is_start(self, choice: Choice) -> bool:
-        start = self.space.start[:1]
-        return any(self.space.choice(each).items() <= choice.items() for each in start)
+        return any(self.space.choice(s).items() <= choice.items() for s in self.space.start[:1])
 
     def _open(self, folder: Path) -> Any:
         """The stored search, or a new one."""
@@ -179,7 +171,7 @@ class Tuner:
         trial = search.ask(self.space.distributions())
         choice = self.space.choice(trial.params)
         runs = self.space.runs(self.typed, choice, self.study, self.threads)
-        by_place: dict[str, list[float]] = {}
+        by_place: dict[str, list[float]] = {place: [] for place in self.space.places()}
         means: list[float] = []
         for step, split in enumerate(self.study.splits):
             # The choice that the best is compared with is scored on all splits.
@@ -193,7 +185,7 @@ class Tuner:
                 search.tell(trial, state=states.FAIL)
                 return
             for place, score in scores:
-                by_place.setdefault(place, []).append(score)
+                by_place[place].append(score)
             trial.set_user_attr(_SCORES, by_place)
             means.append(_mean([score for _, score in scores]))
             trial.report(means[-1], step)
@@ -209,20 +201,18 @@ class Tuner:
 
     def _trials(self, search: Any) -> list[Trial]:
         """All trials: complete ones by score, then pruned and failed ones."""
-        found = []
-        for trial in _counted(search):
-            scores = trial.user_attrs.get(_SCORES, {})
-            found.append(
-                Trial(
-                    trial.number,
-                    self.space.choice(trial.params),
-                    _STATES[trial.state.name],
-                    {self.study.splits[k]: v for k, v in sorted(trial.intermediate_values.items())},
-                    {place: _mean(scores.get(place, [])) for place in self.space.places()},
-                    str(trial.user_attrs.get(_REASON, "")),
-                )
+        splits, places, order = self.study.splits, self.space.places(), [*_STATES.values()]
+        found = [
+            Trial(
+                trial.number,
+                self.space.choice(trial.params),
+                _STATES[trial.state.name],
+                {splits[k]: value for k, value in sorted(trial.intermediate_values.items())},
+                {name: _mean(trial.user_attrs.get(_SCORES, {}).get(name, [])) for name in places},
+                str(trial.user_attrs.get(_REASON, "")),
             )
-        order = list(_STATES.values())
+            for trial in _counted(search)
+        ]
         return sorted(found, key=lambda t: (order.index(t.state), -(t.score or 0.0), t.number))
 
 
@@ -310,7 +300,7 @@ def best_config(
     for dataset in space.datasets or (None,):
         config = typed(choice, dataset)
         model, data = config.model, config.data
-        name = None if data.get("path") else get_spec(data.get("dataset") or "synthetic").name
+        name = None if data.get("path") else get_spec(data.get("dataset") or DEFAULT_DATASET).name
         own = RunConfig.create(dataset=dataset or name)
         if own.model["class_path"] != model["class_path"]:  # nothing of the file is used
             own = RunConfig(config.method, {**model, "init_args": {}})

@@ -34,6 +34,8 @@ from tests.studies.small_runs import (
     write_study,
 )
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 SPLITS = [f"test{number}" for number in range(4)]
 TOTAL = 2 * len(SPLITS)
 
@@ -93,11 +95,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return found
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that do not train."""
@@ -132,24 +129,17 @@ def test_a_row_is_what_a_run_of_its_configuration_gives(number: int, whole: Plac
     assert ("mask_auc_original" in row["metrics"]) == (row["method"] == "PAMT")
 
 
-def test_a_study_leaves_its_files_and_nothing_else(whole: Place, tmp_path: Path) -> None:
-    names = {path.name for path in (whole.folder / "small").iterdir()}
-    assert names >= {"results.md", "report.html", "runs.csv", "table.csv"}
-    assert {path.name for path in whole.folder.iterdir()} == {"runs.jsonl", ".claims", "small"}
-    assert not list(tmp_path.iterdir())
-    rows = rows_of(whole.folder / "small" / "runs.csv")
-    assert [row["id"] for row in rows] == [line["id"] for line in whole.lines()]
-
-
-def test_the_same_command_again_computes_nothing(
-    whole: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_study_leaves_its_files_and_the_same_command_computes_nothing(
+    whole: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, table = whole.lines(), whole.table()
     monkeypatch.setattr(study_command, "PREPARE", fail_to_start)
     assert main(whole.args) == 0
-    assert whole.lines() == before
-    assert whole.table() == table
-    assert "PAMT" in capsys.readouterr().out
+    assert (whole.lines(), whole.table()) == (before, table)
+    assert {path.name for path in whole.folder.iterdir()} == {"runs.jsonl", ".claims", "small"}
+    assert not list(tmp_path.iterdir())
+    rows = rows_of(whole.folder / "small" / "runs.csv")
+    assert [row["id"] for row in rows] == [line["id"] for line in before]
 
 
 def test_an_interrupted_study_ends_cleanly_and_resumes_to_the_same_table(
@@ -198,20 +188,16 @@ def test_failed_runs_are_reported_and_the_others_continue(
     )
     assert main(["study", study, "--folder", "r", "--jobs", "1"]) == 1
     errors = {(row["dataset"], row["option"], row["value"]): row.get("error", "") for row in rows()}
-    assert len(errors) == 8
     assert errors["synthetic", "model.alpha", 0.1] == ""
     assert errors["synthetic", "data.synthetic.degree_exponent", "inf"] == ""
     assert "`alpha`" in errors["synthetic", "model.alpha", 1.5]
     assert "diverged" in errors["synthetic", "model.lr", 1e30]
-    missing = errors["nowhere.yaml", "model.alpha", 0.1]
-    assert "cora_ml" in missing
-    assert "\n" not in missing
+    assert "cora_ml" in errors["nowhere.yaml", "model.alpha", 0.1]
     *shown, last = complaints(capsys.readouterr().err)
     assert len(shown) == 6
     facts = ("failed: PTS on synthetic with model.alpha 1.5, split test0, init 0: ", "got 1.5")
     assert any(all(fact in line for fact in facts) for line in shown)
-    assert "6 runs failed" in last
-    assert "--retry" in last
+    assert "6 runs failed; --retry" in last
 
 
 # Runs that only pretend --------------------------------------------------------------------------
@@ -260,15 +246,11 @@ def test_a_summary_has_the_tables_of_all_studies(
     assert text.index("## The first one") < text.index("## The second one")
     assert shlex.join(["pamt", "study", *args]) in about
     assert "python 3" in about
-    for address in text.split("](<")[1:]:
-        assert Path("docs", address.partition(">)")[0]).is_file(), address
     assert capsys.readouterr().out.endswith("docs/all.md\n")
 
 
 @pytest.mark.usefixtures("pretended")
-def test_a_report_may_use_runs_of_another_results_version(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_may_use_runs_of_another_results_version(tmp_path: Path) -> None:
     args = ["study", write_study(tmp_path / "mine.yaml"), "--methods", "PTS", "--folder", "r"]
     assert "--any-version" in failed([*args, "--any-version"])
     assert not Path("r").exists()
@@ -278,7 +260,6 @@ def test_a_report_may_use_runs_of_another_results_version(
     for option, expected in (("--report", "0"), ("--any-version", "1"), ("--any-code", "1")):
         assert main([*args, "--report", option]) == 0
         assert rows_of("r/mine/table.csv")[0]["runs_finished"] == expected
-    assert "another" in Path("r/mine/results.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("has_plots", [True, False])
@@ -295,7 +276,7 @@ def test_a_report_runs_nothing_and_needs_no_cores(
     assert "runs.jsonl" in failed(args)
     assert not Path("r").exists()
     Path("r").mkdir()
-    old = {"id": "0" * 16, "config": "a key", "environment": "another", "metrics": {}}
+    old = {"id": "0" * 16, "config": "a key", "environment": "of an earlier version"}
     Path("r/runs.jsonl").write_text(f'{{"id": \n{json.dumps(old)}\n')
     assert main(args) == 0
     assert "Nothing yet" in Path("r/mine/results.md").read_text()
@@ -335,31 +316,6 @@ def test_a_bench_shares_the_runs_of_a_study(tmp_path: Path) -> None:
     assert len(rows()) == 1
 
 
-@pytest.mark.usefixtures("pretended")
-@pytest.mark.parametrize(
-    ("args", "name"),
-    [
-        (["--model", "PAMTModule"], "PAMT"),
-        (["--model", "pamt_lightning.GATModule"], "GAT"),
-        (["--model", "pamt-0"], "PAMT_0"),
-        ([], "PAMT"),
-    ],
-)
-def test_a_bench_takes_every_model_that_fit_takes(args: list[str], name: str) -> None:
-    assert main(["bench", *args, "--seeds", "7", "--folder", "r"]) == 0
-    assert [row["method"] for row in rows()] == [name]
-
-
-def test_workers_that_cannot_start_are_reported_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(study_command, "PREPARE", fail_to_start)
-    assert main(["study", write_study(tmp_path / "mine.yaml"), "--folder", "r"]) == 2
-    (line,) = complaints(capsys.readouterr().err)
-    assert "no run can be started: a process ended with code 1: OSError: no such library" in line
-    assert rows() == []
-
-
 # What is refused ---------------------------------------------------------------------------------
 
 
@@ -369,9 +325,7 @@ def test_a_list_of_studies_is_printed(capsys: pytest.CaptureFixture[str]) -> Non
     assert [line.split()[0] for line in lines] == ["ablation", "main", "noise", "parameters"]
 
 
-def test_two_studies_of_one_name_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_studies_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     one, two = (write_study(tmp_path / name) for name in ("mine.yaml", "other/mine.yaml"))
     assert "named 'mine'" in failed(["study", one, two, "--folder", "r"])
@@ -381,22 +335,17 @@ def test_two_studies_of_one_name_are_refused(
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ({"dataset": ["pubmed"]}, ["'datasets'?"]),
         ({"options": {"data.split_seed": 3}}, ["--data.split_seed", "--seeds"]),
         ({"options": {"ckpt_path": "x"}}, ["--ckpt_path"]),
         ({"split_options": ["seed_everything"]}, ["--seed_everything", "--inits"]),
         ({"sweeps": [{"option": "run_dir", "values": ["x"]}]}, ["--run_dir"]),
         ({"options": {"model.lrr": 0.1}}, ["lrr", "'lr'?"]),
-        ({"options": {"model.lr": "fast"}}, ["model.lr", "'fast'"]),
-        (
-            {"sweeps": [{"option": "data.structure_nois", "values": [0.1]}]},
-            ["data.structure_nois", "'structure_noise'?"],
-        ),
+        ({"sweeps": [{"option": "model.lr", "values": ["fast"]}]}, ["model.lr", "'fast'"]),
         ({"datasets": ["own.yaml"]}, ["gone"]),
     ],
 )
 def test_a_wrong_study_is_reported_in_one_line(
-    content: dict[str, Any], facts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: dict[str, Any], facts: list[str], tmp_path: Path
 ) -> None:
     Path("own.yaml").write_text("data: {path: gone}")
     study = write_study(tmp_path / "mine.yaml", **content)
@@ -409,28 +358,22 @@ def test_a_wrong_study_is_reported_in_one_line(
     ("args", "facts"),
     [
         (["study", "nowhere.yaml"], ["nowhere.yaml"]),
-        (["study", "parameters", "--methods", "PTX"], ["--methods", "'PTX'"]),
         (["study", "parameters", "--jobs", "x"], ["--jobs", "'x'"]),
         (["study", "parameters", "--datasetz", "x"], ["--datasetz", "'--datasets'?"]),
-        (["study", "parameters", "--seeds", "test21"], ["--seeds", "1 to 20"]),
-        (["study", "parameters", "--inits", "0"], ["--inits", "got 0"]),
         (["study", "parameters", "--datasets", ","], ["--datasets", "list of names"]),
-        (["study", "parameters", "--reference", "GCN"], ["--reference", "(PAMT)"]),
-        (["study", "parameters", "--jobs", "99"], ["`jobs` × `threads`", "99 × 1"]),
-        (["bench", "--jobs", "99"], ["`jobs` × `threads`"]),
-        (["bench", "--inits", "0"], ["`inits`", "got 0"]),
+        (["study", "parameters", "--jobs", "99"], ["`jobs`", "got 99"]),
+        (["bench", "--jobs", "99"], ["`jobs`", "got 99"]),
         (["bench", "--seeds", "x"], ["`seeds`", "'x'"]),
         (["bench", "--data.split_seed", "3"], ["--data.split_seed", "--seeds"]),
         (["bench", "--seed_everything=3"], ["--seed_everything", "--inits"]),
         (["bench", "--ckpt_path", "last"], ["--ckpt_path"]),
         (["bench", "--data.path", "nowhere"], ["nowhere"]),
         (["bench", "--model", "GATT"], ["'GATT'", "'GAT'?"]),
-        (["bench", "--config", "nowhere.yaml"], ["nowhere.yaml"]),
         (["bench", "--model.lrr", "1"], ["--model.lrr", "'lr'?"]),
     ],
 )
 def test_a_wrong_option_is_reported_in_one_line(
-    args: list[str], facts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    args: list[str], facts: list[str], tmp_path: Path
 ) -> None:
     line = failed(args)
     assert all(fact in line for fact in facts), line

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pamt_lightning.studies.analysis import Analysis, analyse
-from pamt_lightning.studies.outcome import Cell, Outcome
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep
 
 SPLITS = tuple(f"test{number}" for number in range(8))
 STUDY = Study("small", "A small study", ("cora_ml", "citeseer"), ("GCN", "PTS", "PAMT"), SPLITS)

@@ -93,14 +93,10 @@ def test_planted_edges_are_distinguished_from_original_ones() -> None:
     }
 
 
-def test_without_noise_nothing_is_planted() -> None:
+def test_nothing_is_planted_without_noise_and_nothing_known_without_mask_or_all_labels() -> None:
     data = small_data()
     metrics = bad_edge_metrics(small_model(data), data)
     assert set(metrics) == {"mask_auc_original", "feature_auc_original"}
-
-
-def test_there_are_none_without_a_mask_or_without_all_labels() -> None:
-    data = small_data()
     assert bad_edge_metrics(MLPModule(60, 3), data) == {}
     assert bad_edge_metrics(small_model(data, mask=False), data) == {}
     data.graph.y[0] = -1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.studies import runner as runner_module
 from pamt_lightning.studies.executor import Finished, Payload
 from pamt_lightning.studies.results import Results
-from pamt_lightning.studies.runner import Runner, check_jobs, sigterm_interrupts
+from pamt_lightning.studies.runner import Runner, check_jobs, progress_bar, sigterm_interrupts
 from tests.studies.small_runs import FakeExecutor, is_claimed, made_up_run
 
 Events = list[Callable[[], None]]
@@ -66,15 +68,8 @@ def test_each_run_is_computed_once(
     assert runner.run([made_up_run(name) for name in "abac"]) == {}
     assert runner.run([made_up_run(name) for name in "abcd"]) == {}
     assert executor.submitted == ids_in(results) == ["a", "b", "c", "d"]
-
-
-def test_a_row_holds_the_run_and_its_results(runner: Runner, results: Results) -> None:
-    run = made_up_run("a")
-    runner.run([run])
-    row = results.rows()["a"]
-    assert {name: row[name] for name in run.describe()} == run.describe()
-    assert (row["dataset"], row["method"], row["option"]) == ("nowhere", "PAMT", None)
-    assert (row["split_seed"], row["init_seed"], row["config_id"]) == ("test0", 0, "config-a")
+    row, run = results.rows()["a"], made_up_run("a").describe()
+    assert {name: row[name] for name in run} == run
     assert row["metrics"]["test_acc"] == 0.5
 
 
@@ -198,6 +193,51 @@ def test_a_run_that_another_command_failed_just_now_is_not_repeated(
     assert executor.submitted == ["b"]
 
 
+# Progress ----------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_without_a_terminal_there_is_a_line_a_minute_and_one_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    with progress_bar(1200, 1195) as bar:
+        monkeypatch.setattr(bar, "_time", lambda: now[0])
+        bar.start_t = bar.last_print_t = now[0]
+        for seconds in (30, 30, 1, 59, 0):
+            now[0] += seconds
+            bar.update()
+    assert capsys.readouterr().err.splitlines() == [
+        "runs: 1195 of 1200, left ?",
+        "runs: 1197 of 1200, left 01:30",  # 30 s for each of three
+        "runs: 1199 of 1200, left 00:30",
+        "runs: 1200 of 1200, left 00:00",
+    ]
+
+
+def test_failed_runs_are_counted_and_nothing_is_printed_if_quiet_or_all_are_done(
+    results: Results, executor: FakeExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = "runs: 2 of 2, left 00:00, 1 failed"
+    for names, quiet, expected in (("ab", False, last), ("ab", False, ""), ("abc", True, "")):
+        runs = [made_up_run(name, "refuse" if name == "a" else "") for name in names]
+        Runner(results, executor, quiet).run(runs)
+        assert capsys.readouterr().err.strip().rpartition("\n")[2] == expected
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress_bar(4, 1) as bar:
+        bar.update(2)
+        bar.refresh()
+    assert all(fact in terminal.getvalue() for fact in ("75%", "3/4", "left 00:00"))
+
+
 # Cores and signals -------------------------------------------------------------------------------
 
 
@@ -205,8 +245,8 @@ def test_a_run_that_another_command_failed_just_now_is_not_repeated(
     ("jobs", "threads", "expected"),
     [
         *((None, 1, 4), (None, 3, 1), (4, 1, 4), (2, 2, 2)),
-        *((5, 1, "got 5 × 1"), (0, 1, "`jobs` must be 1 or more, got 0")),
-        *((3, 2, "got 3 × 2"), (1, 5, "`threads` must lie in 1 to 4")),
+        *((5, 1, "`jobs` .* 1 to 4 .* got 5"), (0, 1, "`jobs` .* got 0")),
+        *((3, 2, "`jobs` .* 1 to 2 .* got 3"), (1, 5, "`threads` .* 1 to 4 .* got 5")),
     ],
 )
 def test_there_are_as_many_processes_as_fit_and_never_more(

@@ -15,7 +15,6 @@ from pamt_lightning.data.splits import TEST_SEEDS
 from pamt_lightning.errors import InputError
 from pamt_lightning.methods import registry
 from pamt_lightning.studies import runs as runs_module
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.runs import (
     Run,
     compute,
@@ -26,7 +25,7 @@ from pamt_lightning.studies.runs import (
     result_affecting,
     results_version,
 )
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep
 from pamt_lightning.training.config import RunConfig
 from tests.studies.small_runs import made_up_config
 
@@ -64,7 +63,6 @@ def test_runs_come_split_by_split_with_whole_configurations(configure: Configura
     assert last.threads == 2
     row = json.loads(json.dumps(last.describe()))  # what another process receives
     assert RunConfig.from_dict(row["config"]) == last.config
-    assert (row["id"], row["config_id"]) == (last.run_id, last.config_id)
 
 
 def test_data_set_and_method_may_be_config_files_and_every_run_is_tested(
@@ -93,16 +91,15 @@ def test_each_split_has_noise_of_its_own_the_same_for_all_methods(configure: Con
         assert run.config.data["noise_seed"] == expected[run.split_seed], run
 
 
-def test_a_split_that_no_seed_changes_is_not_counted_twice(configure: Configurator) -> None:
+def test_an_own_split_or_an_unknown_split_option_is_refused(
+    configure: Configurator,
+) -> None:
+    with pytest.raises(InputError, match=r"nose_seed.*'noise_seed'"):
+        expand(small_study(split_options=("data.nose_seed",)), configure)
     study = small_study(splits=("test0", "test1"), options={"data.split": "given"})
     with pytest.raises(InputError, match="PTS on synthetic has a split of its own"):
         expand(study, configure)
     assert expand(replace(study, splits=("test0",)), configure)
-
-
-def test_an_unknown_split_option_is_reported_before_anything_runs(configure: Configurator) -> None:
-    with pytest.raises(InputError, match=r"nose_seed.*'noise_seed'"):
-        expand(small_study(split_options=("data.nose_seed",)), configure)
 
 
 def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> None:
@@ -113,12 +110,12 @@ def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> N
         runs[3].run_id: {"error": "it diverged."},
         "another": {"metrics": {}},
     }
-    done, other, failed = outcomes(runs, rows)
-    assert (done.cell, done.split_seed, done.init_seed) == (Cell("synthetic", "PTS"), "test0", 0)
-    assert (done.metrics, done.error, done.chosen) == ({"test_acc": 0.5}, None, "mask")
-    assert (other.run_id, other.other_version, done.other_version) == ("elsewhere", True, False)
-    assert (failed.run_id, failed.split_seed) == (runs[3].run_id, "test1")
-    assert (failed.metrics, failed.error) == ({}, "it diverged.")
+    pts, pamt, last = Cell("synthetic", "PTS"), Cell("synthetic", "PAMT"), runs[3].run_id
+    assert outcomes(runs, rows) == [
+        Outcome(runs[0].run_id, pts, "test0", 0, {"test_acc": 0.5}, chosen="mask"),
+        Outcome("elsewhere", pts, "test1", 0, other_version=True),
+        Outcome(last, pamt, "test1", 0, error="it diverged."),
+    ]
 
 
 # Identity ----------------------------------------------------------------------------------------
@@ -231,8 +228,7 @@ def test_published_data_are_identified_by_their_published_hashes() -> None:
     assert hash_of(dataset="Cora-ML") == hashes[0]
 
 
-@pytest.mark.parametrize("key", ["path", "split_path"])
-@pytest.mark.parametrize("name", ["empty", "nowhere"])
+@pytest.mark.parametrize(("key", "name"), [("path", "empty"), ("split_path", "nowhere")])
 def test_missing_data_are_named(key: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=f"there is no file or folder {tmp_path / name}"):

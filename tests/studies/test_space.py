@@ -41,15 +41,10 @@ def test_a_space_is_read(tmp_path: Path) -> None:
         ({"spaces": {}}, ["'spaces'", "'space'?"]),
         ({"datasets": ["cora_ml"]}, ["`space`", "None"]),
         ({"space": {"model.lr": 3}}, ["model.lr", "list of choices or a range", "got 3"]),
-        ({"space": {"model.lr": []}}, ["model.lr", "list of choices or a range"]),
-        ({"space": {"model.lr": {"low": 1}}}, ["model.lr", "range"]),
         ({"space": {"model.lr": {"low": 1, "high": 2, "max": 3}}}, ["model.lr", "range", "max"]),
-        ({"space": {"a": {"low": "a", "high": 2}}}, ["a: ", "numbers", "'a'"]),
         ({"space": {"a": {"low": True, "high": 2}}}, ["a: ", "numbers", "True"]),
         ({"space": {"a": {"low": 3, "high": 2}}}, ["a: ", "`low <= high`", "low=3, high=2"]),
-        ({"space": {"a": {"low": 0, "high": 1, "log": True}}}, ["a: ", "log=True", "low=0"]),
         ({"space": {"a": {"low": 1.0, "high": 9, "log": True, "step": 2}}}, ["a: ", "`step`"]),
-        ({"space": {"a": {"low": 1, "high": 9, "step": 0}}}, ["a: ", "`step > 0`"]),
         ({"space": {"a": [[1]]}}, ["a: ", "numbers or strings"]),
         ({"space": {"a": [1]}, "start": [{"b": 1}]}, ["`start`", "options of `space`", "'b'"]),
         ({"space": {"a": [1]}, "start": {"a": 1}}, ["`start`", "list"]),
@@ -59,7 +54,6 @@ def test_a_space_is_read(tmp_path: Path) -> None:
         ({"space": {"a": [1]}, "conditions": None}, ["`conditions`", "None"]),
         ({"space": {"a": [1]}, "datasets": ["coral"]}, ["data set 'coral'"]),
         ({"space": {"a": [1]}, "datasets": 3}, ["`datasets`", "got 3"]),
-        ({"space": {"a": [1]}, "datasets": ["pubmed", "Pubmed"]}, ["`datasets`", "once"]),
     ],
 )
 def test_an_error_in_a_space_names_file_key_and_value(
@@ -96,11 +90,6 @@ def test_a_choice_is_run_in_every_place_on_every_split() -> None:
     assert list(Space({}).places()) == ["data"]
 
 
-def test_samples_hold_every_value_and_both_ends_of_a_range() -> None:
-    space = Space({"a": ["x", "y", "z"], "b": {"low": 1, "high": 9}})
-    assert space.samples() == [{"a": "x", "b": 1}, {"a": "y", "b": 9}, {"a": "z", "b": 9}]
-
-
 def test_options_are_distributions_of_their_kind() -> None:
     space = Space(
         {
@@ -118,6 +107,8 @@ def test_options_are_distributions_of_their_kind() -> None:
     }
 
 
-def test_a_value_from_a_range_is_rounded_one_from_a_list_is_kept() -> None:
+def test_samples_hold_both_ends_of_a_range_and_choices_are_rounded_unless_listed() -> None:
+    space = Space({"a": ["x", "y", "z"], "b": {"low": 1, "high": 9}})
+    assert space.samples() == [{"a": "x", "b": 1}, {"a": "y", "b": 9}, {"a": "z", "b": 9}]
     space = Space({"a": [0.123456], "b": {"low": 0.1, "high": 0.9}})
     assert space.choice({"b": 0.123456, "a": 0.123456}) == {"a": 0.123456, "b": 0.1235}

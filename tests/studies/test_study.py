@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.outcome import Cell
-from pamt_lightning.studies.study import Study, Sweep, read_study, studies
+from pamt_lightning.studies.study import Cell, Study, Sweep, read_study
 from tests.studies.small_runs import write_study
 
 
@@ -106,11 +105,6 @@ def test_without_its_reference_a_narrowed_study_compares_with_its_first_and_says
     assert all("compared with GCN; PAMT, the reference" in line for line in lines)
 
 
-def test_shipped_studies_are_known_by_name() -> None:
-    assert set(studies()) == {"ablation", "main", "noise", "parameters"}
-    assert read_study("parameters").name == "parameters"
-
-
 def test_config_files_may_be_beside_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,28 +131,20 @@ ALPHA = {"option": "model.alpha", "values": [0.1, 0.2]}
     ("content", "facts"),
     [
         ({"dataset": ["pubmed"]}, ["'dataset'", "'datasets'?"]),
-        ({"zzz": 1}, ["'zzz'", "datasets, description,"]),
         ({"methods": ["GATT"]}, ["'GATT'", "'GAT'?"]),
-        ({"methods": ["nowhere.yaml"]}, ["nowhere.yaml"]),
         ({"datasets": ["coraml2"]}, ["'coraml2'", "Did you mean"]),
         ({"datasets": ["nowhere.yml"]}, ["nowhere.yml"]),
         ({"datasets": []}, ["`datasets`", "[]"]),
         ({"methods": None}, ["`methods`", "None"]),
-        ({"methods": {"PAMT": 1}}, ["`methods`", "{'PAMT': 1}"]),
         ({"methods": ["RGCN", "robust_gcn"]}, ["`methods`", "once", "RobustGCN, RobustGCN"]),
-        ({"datasets": ["Cora-ML", "cora_ml"]}, ["`datasets`", "once"]),
         ({"reference": "GCN"}, ["`reference`", "(PTS, PAMT)", "'GCN'"]),
         ({"reference": "Best"}, ["'Best'"]),
         ({"seeds": None}, ["`seeds`", "None"]),
-        ({"seeds": "test21"}, ["1 to 20"]),
-        ({"inits": 0}, ["`inits`", "at least 1", "got 0"]),
         ({"inits": True}, ["`inits`", "True"]),
         ({"inits": "2"}, ["`inits`", "'2'"]),
         ({"options": ["model.lr"]}, ["`options`", "['model.lr']"]),
         ({"split_options": 3}, ["`split_options`", "got 3"]),
-        ({"sweeps": None}, ["`sweeps`", "None"]),
         ({"sweeps": ALPHA}, ["`sweeps`", "list"]),
-        ({"sweeps": ["model.alpha"]}, ["`option` and `values`"]),
         ({"sweeps": [{"option": "model.alpha"}]}, ["`option` and `values`"]),
         ({"sweeps": [{**ALPHA, "symbl": "α"}]}, ["model.alpha", "'symbl'", "'symbol'?"]),
         ({"sweeps": [{**ALPHA, "values": []}]}, ["model.alpha", "`values`", "list"]),
@@ -183,10 +169,8 @@ def test_an_error_in_a_study_names_file_key_and_value(
     ("typed", "facts"),
     [
         ({"reference": "GCN"}, ["`reference`", "(PTS, PAMT)"]),
-        ({"reference": "GCNN"}, ["'GCNN'"]),
         ({"methods": ["PTX"]}, ["'PTX'", "'PTS'?"]),
         ({"datasets": ["pubmd"]}, ["'pubmd'"]),
-        ({"seeds": "test99"}, ["99 test seeds"]),
         ({"seeds": "0..4"}, ["test20", "0..4"]),
         ({"inits": 0}, ["`inits`", "got 0"]),
     ],
@@ -204,14 +188,12 @@ def test_an_error_in_an_option_names_the_option_and_not_the_file(
 
 
 @pytest.mark.parametrize(
-    ("name", "facts"),
+    ("name", "message"),
     [
-        ("paramters", ["'paramters'", "'parameters'?", "ablation, main"]),
-        ("nowhere.yaml", ["nowhere.yaml"]),
-        ("configs/studies/mian.yaml", ["configs/studies/main.yaml?"]),
+        ("paramters", "'paramters'.* 'parameters'?.* ablation, main"),
+        ("configs/studies/mian.yaml", r"configs/studies/main\.yaml\?"),
     ],
 )
-def test_an_unknown_study_is_named(name: str, facts: list[str]) -> None:
-    with pytest.raises(InputError) as error:
+def test_an_unknown_study_is_named(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         read_study(name)
-    assert all(fact in str(error.value) for fact in facts), error.value

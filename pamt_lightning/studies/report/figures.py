@@ -1,4 +1,4 @@
-"""The figures of a study: dots and forest (methods as rows), and lines of a sweep.
+"""The figures of a study: methods as rows, and lines of a sweep.
 
 Needs the extra `plots` (matplotlib).
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pamt_lightning.plots import short_name, svg_text
 from pamt_lightning.studies.analysis import Analysis, Result
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report.tables import VERDICTS, signed, value_text
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 
 # Colours of Okabe and Ito, which can be told apart with colour blindness.
 EMPHASIS, BLUE, GREEN, GREY = "#d55e00", "#0072b2", "#009e73", "#707070"
@@ -100,23 +100,20 @@ def draw(analysis: Analysis) -> list[Drawing]:
 
     study = analysis.study
     found: list[Drawing] = []
-
-    def add(name: str, figure: Any, differences: bool) -> None:
-        ending = "" if sweep is None else "-" + re.sub(r"\W+", "-", sweep.option)
-        found.append(Drawing(name + ending, figure, svg_text(figure), sweep, differences))
-
     # After a reset: a user's own matplotlibrc must not change committed files.
     with context(_STYLE, after_reset=True):
-        for sweep in study.sweeps or (None,):
-            results = analysis.of(sweep)
-            # The reference may be compared with its configured value; that is no line here.
-            compared = [r.comparison for r in results if r.cell.method != study.reference]
-            if any(result.summary.count for result in results):
-                figure = dots(analysis) if sweep is None else lines(analysis, sweep)
-                add("results" if sweep is None else "sweep", figure, False)
-            if any(comparison.count > 1 for comparison in compared if comparison):
-                figure = forest(analysis) if sweep is None else lines(analysis, sweep, True)
-                add("differences", figure, True)
+        for sweep, differences in product(study.sweeps or (None,), (False, True)):
+            methods = _methods(study, differences)
+            spans = [_span(r, differences) for r in analysis.of(sweep) if r.cell.method in methods]
+            if all(math.isnan(span.mean) for span in spans):
+                continue
+            if sweep is None:
+                name, ending, figure = "results", "", rows(analysis, differences)
+            else:
+                name, ending = "sweep", "-" + re.sub(r"\W+", "-", sweep.option)
+                figure = lines(analysis, sweep, differences)
+            name = ("differences" if differences else name) + ending
+            found.append(Drawing(name, figure, svg_text(figure), sweep, differences))
     return found
 
 
@@ -144,76 +141,70 @@ def _grid(datasets: Sequence[str], columns: int, height: float, **options: Any) 
     return figure, list(panels[: len(datasets)])
 
 
-def _others(study: Study) -> list[str]:
-    return [method for method in study.methods if method != study.reference]
+def _methods(study: Study, differences: bool) -> list[str]:
+    """The methods of a figure: the reference does not differ from itself."""
+    return [each for each in study.methods if not differences or each != study.reference]
+
+
+def _label(analysis: Analysis, differences: bool, between: str = " ") -> str:
+    if differences:
+        return f"Difference from {analysis.study.reference}{between}in points"
+    return f"{analysis.metric.capitalize()} in %"
 
 
 # Methods as rows
 
 
-def dots(analysis: Analysis) -> Any:
-    """Methods as rows: mean with interval, and the paper's mean as a hollow diamond."""
-    study = analysis.study
-    figure, panels = _rows(study, study.methods, f"{analysis.metric.capitalize()} in %")
-    keys: dict[str, Look] = {"mean and 95 % interval": _filled(BLUE, "o")}
-    for dataset, axes in zip(study.datasets, panels, strict=True):
-        results = [analysis.results[Cell(dataset, method)] for method in study.methods]
-        spans = [_span(result, differences=False) for result in results]
-        papers = [Span(*[result.paper[0] if result.paper else math.nan] * 3) for result in results]
-        _limit(axes, [*spans, *papers])
-        for row, (result, span, paper) in enumerate(zip(results, spans, papers, strict=True)):
-            look, text = _filled(BLUE, "o"), f"{span.mean:.1f}"
-            if result.cell.method == study.reference:
-                look = keys[study.reference] = _filled(EMPHASIS, "o")
-                axes.axvline(span.mean, color=EMPHASIS, lw=0.6, ls=(0, (2, 2)), zorder=1)
-            if _side(axes, span.mean) and _side(axes, span.mean) == _side(axes, paper.mean):
-                text += f", paper {paper.mean:.1f}"  # two arrows would overlap
-            else:
-                _mark(axes, row, paper, _PAPER, f"{paper.mean:.1f}")
-            _mark(axes, row, span, look, text)
-            if not result.summary.count:
-                _write(axes, row, result.gap, avoid=paper.mean)
-    if study.reference in study.methods:
-        panels[0].get_yticklabels()[study.methods.index(study.reference)].set_weight("bold")
-    if any(result.paper for result in analysis.results.values()):
-        keys["the paper's mean, on its own splits"] = _PAPER
-    _legend(figure, [*keys.items()], loc="outside upper center", ncols=len(keys))
-    return figure
+def rows(analysis: Analysis, differences: bool = False) -> Any:
+    """Methods as rows: means with intervals, and the paper's means as hollow diamonds.
 
-
-def forest(analysis: Analysis) -> Any:
-    """Methods as rows: their difference from the reference; colour and marker are the verdict."""
-    study = analysis.study
-    methods = _others(study)
-    figure, panels = _rows(study, methods, f"Difference from {study.reference} in points")
-    shown = set()
-    for dataset, axes in zip(study.datasets, panels, strict=True):
-        results = [analysis.results[Cell(dataset, method)] for method in methods]
-        spans = [_span(result, differences=True) for result in results]
-        _limit(axes, [*spans, Span(0, 0, 0)])
-        axes.axvline(0, color=EMPHASIS, lw=1, zorder=1)
-        for row, (result, span) in enumerate(zip(results, spans, strict=True)):
-            if result.verdict == "unknown":
-                _write(axes, row, result.gap or VERDICTS["unknown"])
-            else:
-                shown.add(result.verdict)
-                _mark(axes, row, span, _VERDICTS[result.verdict], signed(span.mean, 1))
-    keys = [(VERDICTS[name], look) for name, look in _VERDICTS.items() if name in shown]
-    _legend(figure, keys, loc="outside upper center", ncols=len(keys))
-    return figure
-
-
-def _rows(study: Study, methods: Sequence[str], label: str) -> tuple[Any, Any]:
+    Or differences from the reference with intervals; colour and marker are the verdict.
+    """
+    study, methods = analysis.study, _methods(analysis.study, differences)
     columns = min(len(study.datasets), 4)
     figure, panels = _grid(study.datasets, columns, 0.185 * len(methods) + 1.0, sharey=True)
     panels[0].set_yticks(range(len(methods)), [short_name(method) for method in methods])
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
-    for axes in panels:
+    mean, paper_mean = "mean and 95 % interval", "the paper's mean, on its own splits"
+    looks = {mean: _filled(BLUE, "o"), study.reference: _filled(EMPHASIS, "o"), paper_mean: _PAPER}
+    shown = {mean}
+    if differences:
+        looks, shown = {VERDICTS[name]: look for name, look in _VERDICTS.items()}, set()
+    for dataset, axes in zip(study.datasets, panels, strict=True):
         axes.grid(True)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-    figure.supxlabel(label, fontsize=8)
-    return figure, panels
+        results = [analysis.results[Cell(dataset, method)] for method in methods]
+        spans = [_span(result, differences) for result in results]
+        papers = [Span()] * len(results)
+        if differences:
+            _limit(axes, [*spans, Span(0, 0, 0)])
+            axes.axvline(0, color=EMPHASIS, lw=1, zorder=1)
+        else:
+            papers = [Span(*[r.paper[0] if r.paper else math.nan] * 3) for r in results]
+            _limit(axes, [*spans, *papers])
+        for row, (result, span, paper) in enumerate(zip(results, spans, papers, strict=True)):
+            name, text = VERDICTS[result.verdict], signed(span.mean, 1)
+            if not differences:
+                name, text = mean, f"{span.mean:.1f}"
+                if result.cell.method == study.reference:
+                    name = study.reference
+                    axes.axvline(span.mean, color=EMPHASIS, lw=0.6, ls=(0, (2, 2)), zorder=1)
+            shown |= {name} if math.isnan(paper.mean) else {name, paper_mean}
+            if _side(axes, span.mean) and _side(axes, span.mean) == _side(axes, paper.mean):
+                text += f", paper {paper.mean:.1f}"  # two arrows would overlap
+            else:
+                _mark(axes, row, paper, _PAPER, f"{paper.mean:.1f}")
+            if result.verdict == "unknown" if differences else not result.summary.count:
+                _write(axes, row, result.gap or VERDICTS["unknown"], avoid=paper.mean)
+            else:
+                _mark(axes, row, span, looks[name], text)
+    figure.supxlabel(_label(analysis, differences), fontsize=8)
+    if study.reference in methods:
+        panels[0].get_yticklabels()[methods.index(study.reference)].set_weight("bold")
+    keys = [(name, look) for name, look in looks.items() if name in shown]
+    _legend(figure, keys, loc="outside upper center", ncols=len(keys))
+    return figure
 
 
 def _legend(owner: Any, keys: Sequence[tuple[str, Look]], **place: Any) -> Any:
@@ -282,13 +273,10 @@ def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
     """The mean of each method against the swept value, or its difference from the reference."""
     study = analysis.study
     looks = _looks(study)
-    methods = _others(study) if differences else study.methods
+    methods = _methods(study, differences)
     columns = min(len(study.datasets), 3) if len(study.datasets) != 4 else 2
     height = min(max(2.2, _LABEL_GAP * len(methods) + 1.3), 4.5)
     figure, panels = _grid(study.datasets, columns, height)
-    label = f"{analysis.metric.capitalize()} in %"
-    if differences:
-        label = f"Difference from {study.reference}\nin points"
     # Numbers are placed at their value, anything else side by side.
     is_numeric = all(type(value) in (int, float) for value in sweep.values)
     positions: list[Any] = [*sweep.values] if is_numeric else [*range(len(sweep.values))]
@@ -307,7 +295,7 @@ def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
         axes.grid(True)
         axes.set_xlabel(sweep.symbol or sweep.option)
         if number % columns == 0:
-            axes.set_ylabel(label)
+            axes.set_ylabel(_label(analysis, differences, "\n"))
         if differences:  # the reference is the line of zeros
             axes.axhline(0, color=EMPHASIS, lw=2, zorder=2)
             ends[study.reference] = 0.0
@@ -324,7 +312,7 @@ def lines(analysis: Analysis, sweep: Sweep, differences: bool = False) -> Any:
 
 def _looks(study: Study) -> dict[str, Look]:
     looks: dict[str, Look] = {study.reference: {**_filled(EMPHASIS, "o", 4.5), "ls": "-", "lw": 2}}
-    for number, method in enumerate(_others(study)):
+    for number, method in enumerate(_methods(study, differences=True)):
         look = _filled(_COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)], 3.6)
         looks[method] = {**look, "ls": _DASHES[number // len(_COLOURS) % len(_DASHES)], "lw": 1}
     return looks

@@ -7,7 +7,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +19,12 @@ from markupsafe import Markup, escape
 from pamt_lightning.files import write_whole
 from pamt_lightning.plots import plots_available
 from pamt_lightning.studies.analysis import METRIC, Analysis, analyse
-from pamt_lightning.studies.outcome import Cell, Outcome
 from pamt_lightning.studies.paper import SOURCE
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.figures import Drawing, draw
 from pamt_lightning.studies.report.tables import value_text
 from pamt_lightning.studies.statistics import LEVEL
-from pamt_lightning.studies.study import Study
+from pamt_lightning.studies.study import Cell, Outcome, Study
 
 RESULTS, PAGE, RUNS_CSV, TABLE_CSV = "results.md", "report.html", "runs.csv", "table.csv"
 
@@ -56,17 +55,10 @@ class StudyReport(NamedTuple):
     text: str
 
 
-def write_reports(
-    study: Study,
-    outcomes: Sequence[Outcome],
-    folder: Path,
-    *,
-    configurations: Mapping[str, Any],
-    environment: Mapping[str, Any],
-) -> str:
+def write_reports(study: Study, outcomes: Sequence[Outcome], folder: Path, **facts: Any) -> str:
     """Write all reports of a study, whose runs finished or failed; returns the Markdown.
 
-    The HTML page shows what was run, by name, and versions and facts about the machine.
+    The HTML page shows ``facts``: configurations by name, and the environment.
     """
     analysis = analyse(study, outcomes)
     drawings = draw(analysis) if plots_available() else []
@@ -75,7 +67,6 @@ def write_reports(
         for file in list(folder.glob("*.*")):
             if _FIGURE.fullmatch(file.name) and file.name not in contents:
                 file.unlink()
-    facts = {"configurations": configurations, "environment": environment}
     contents |= {
         RESULTS: study_text(RESULTS, analysis, drawings),
         RUNS_CSV: runs_csv(outcomes),
@@ -87,14 +78,7 @@ def write_reports(
     return contents[RESULTS]
 
 
-def write_summary(
-    path: Path,
-    reports: Sequence[StudyReport],
-    command: str,
-    *,
-    runs: Path,
-    environment: Mapping[str, Any],
-) -> None:
+def write_summary(path: Path, reports: Sequence[StudyReport], *, runs: Path, **facts: Any) -> None:
     """Write one Markdown file with the tables of several studies, linked to their figures.
 
     The reports of each study are in a folder of its name beside ``runs``, the file with all runs.
@@ -107,19 +91,10 @@ def write_summary(
         counts[study.name] = (len(done), asked)
         body = re.sub(r"(!\[[^\]]*\]\(<)([^>]+>\))", rf"\g<1>{place}/{study.name}/\g<2>", text)
         texts.append((study.name, re.sub(r"^(#+) ", r"#\1 ", body, flags=re.MULTILINE)))
-    content = _rendered(
-        "summary.md",
-        command=command,
-        runs=runs.name,
-        place=place,
-        counts=counts,
-        is_complete=all(done == asked for done, asked in counts.values()),
-        other_version=len(others),
-        environment=environment,
-        texts=texts,
-        files=(TABLE_CSV, RUNS_CSV, PAGE),
-    )
-    _write(path, content)
+    facts |= {"runs": runs.name, "place": place, "files": (TABLE_CSV, RUNS_CSV, PAGE)}
+    facts |= {"counts": counts, "texts": texts, "other_version": len(others)}
+    facts["is_complete"] = all(done == asked for done, asked in counts.values())
+    _write(path, _rendered("summary.md", **facts))
 
 
 def _write(path: Path, content: str) -> None:

@@ -11,17 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pamt_lightning.studies.analysis import Analysis, Result, by_split
-from pamt_lightning.studies.outcome import Cell, Value
 from pamt_lightning.studies.statistics import Comparison, summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep, Value
 
 NONE = "–"
 VERDICTS = {
-    "better": "better",
-    "worse": "worse",
-    "tie": "tie",
-    "too few": "too few splits",
-    "unknown": "no common splits",
+    **{name: name for name in ("better", "worse", "tie")},
+    **{"too few": "too few splits", "unknown": "no common splits"},
 }
 EDGE_METRICS = {
     "mask_auc_planted": "mask, planted edges",
@@ -29,9 +25,6 @@ EDGE_METRICS = {
     "feature_auc_planted": "attributes, planted edges",
     "feature_auc_original": "attributes, original edges",
 }
-
-
-_COSTS = ("seconds", "epochs")
 
 
 @dataclass(frozen=True)
@@ -60,12 +53,11 @@ def result_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:
 
     Each field has mean, deviation, interval, the paper's mean, and what is missing.
     """
-
-    def entry(cell: Cell) -> Entry:
-        return _mean(analysis, analysis.results[cell])
-
-    columns = _columns(analysis.study, sweep)
-    return {name: _by_method(analysis.study.methods, columns[name], entry) for name in columns}
+    methods = analysis.study.methods
+    return {
+        name: _by_method(methods, columns, lambda cell: _mean(analysis, analysis.results[cell]))
+        for name, columns in _columns(analysis.study, sweep).items()
+    }
 
 
 def comparison_tables(analysis: Analysis, sweep: Sweep | None) -> dict[str, Table]:
@@ -131,7 +123,7 @@ def cost_table(analysis: Analysis) -> Table:
     def entry(cell: Cell) -> Entry:
         results = [r for r in analysis.results.values() if r.cell[:2] == cell[:2]]
         runs = [run.metrics for r in results for run in r.runs if run.error is None]
-        seconds, epochs = ([run[name] for run in runs if name in run] for name in _COSTS)
+        seconds, epochs = ([run[k] for run in runs if k in run] for k in ("seconds", "epochs"))
         if not seconds or not epochs:
             return Entry(note=NONE)
         median = float(np.median(seconds))

@@ -11,18 +11,16 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report.figures import (
     EMPHASIS,
     GREEN,
     GREY,
     Drawing,
-    dots,
     draw,
-    forest,
     lines,
+    rows,
 )
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 from tests.studies.made_up import (
     NOISE,
     SPLITS,
@@ -100,7 +98,6 @@ def check(figure: Any) -> None:
             "sweep-model-num_steps",
         ),
         (replace(STUDY, splits=SPLITS[:1]), "results"),
-        (replace(SWEEP, splits=SPLITS[:1]), "sweep-data-structure_noise"),
     ],
 )
 def test_a_study_has_means_and_differences_for_each_sweep(study: Study, expected: str) -> None:
@@ -108,11 +105,7 @@ def test_a_study_has_means_and_differences_for_each_sweep(study: Study, expected
     assert [drawing.name for drawing in drawings] == expected.split()
     for drawing in drawings:
         check(drawing.figure)
-
-
-@both
-def test_without_runs_there_are_no_figures(base: Study) -> None:
-    assert draw(analysed(base, [])) == []
+    assert draw(analysed(study, [])) == []
 
 
 @both
@@ -144,9 +137,9 @@ def test_matplotlib_is_loaded_only_to_draw() -> None:
 # Methods as rows
 
 
-def test_dots_stand_at_means_and_hollow_diamonds_at_the_papers() -> None:
+def test_marks_stand_at_means_and_hollow_diamonds_at_the_papers() -> None:
     analysis = analysed()
-    figure = dots(analysis)
+    figure = rows(analysis)
     axes = panel(figure)
     assert texts(axes.get_yticklabels()) == list(STUDY.methods)
     assert in_row(axes, 2) == [(86.01, "D", GREY, False), (83.5, "o", EMPHASIS, True)]
@@ -161,25 +154,18 @@ def test_dots_stand_at_means_and_hollow_diamonds_at_the_papers() -> None:
 
 def test_the_legend_names_only_what_is_there() -> None:
     mean, paper = "mean and 95 % interval", "the paper's mean, on its own splits"
-    assert legend(dots(analysed()).legends[0]) == [mean, "PAMT", paper]
-    figure = dots(analysed(datasets=("mine",), methods=("GCN",)))
+    assert legend(rows(analysed()).legends[0]) == [mean, "PAMT", paper]
+    figure = rows(analysed(datasets=("mine",), methods=("GCN",)))
     assert legend(figure.legends[0]) == [mean]
 
 
 def test_a_method_that_is_far_off_is_an_arrow_with_its_figure() -> None:
-    study = replace(STUDY, datasets=("mine",), methods=(*MANY, "PAMT"))
-    off = outcomes(study, lambda cell, n: 0.305 if "3" in cell.method else accuracy(cell, n))
-    axes = panel(dots(analysed(study, off)), "mine")
-    left, right = axes.get_xlim()
-    assert 70 < left < right < 90
-    assert [mark[1] for mark in in_row(axes, 3)] == ["<"]
-    assert texts(axes.texts) == ["30.5"] * 2  # methods 3 and 13
-
-
-def test_two_arrows_in_one_row_are_one() -> None:
     study = replace(STUDY, datasets=("cora_ml",), methods=("GCN", *MANY, "PAMT"))
     off = outcomes(study, lambda cell, n: 0.305 if cell.method == "GCN" else 0.95 + 0.001 * n)
-    axes = panel(dots(analysed(study, off)))
+    axes = panel(rows(analysed(study, off)))
+    left, right = axes.get_xlim()
+    assert 70 < left < right < 100
+    # Two arrows in one row are one.
     assert texts(axes.texts) == ["30.5, paper 82.9", "86.0"]
     assert [mark[1] for mark in in_row(axes, 0)] == ["<"]
     assert [mark[1::2] for mark in in_row(axes, 15)] == [("<", False), ("o", True)]
@@ -188,14 +174,14 @@ def test_two_arrows_in_one_row_are_one() -> None:
 def test_what_is_missing_is_written_into_its_row() -> None:
     runs = [failed(r, "x") if r.cell.method == "GCN" else r for r in outcomes(STUDY)]
     analysis = analysed(STUDY, without(runs, "citeseer", "PTS"))
-    for figure in (dots(analysis), forest(analysis)):
+    for figure in (rows(analysis), rows(analysis, differences=True)):
         axes = panel(figure, "citeseer")
         said = {text.get_text(): text.get_position()[1] for text in axes.texts}
         assert said == {"failed (8)": 0, "not run": 1}
 
 
-def test_the_forest_shows_differences_with_their_verdicts() -> None:
-    figure = forest(analysed())
+def test_a_row_shows_differences_with_their_verdicts() -> None:
+    figure = rows(analysed(), differences=True)
     axes = panel(figure)
     assert texts(axes.get_yticklabels()) == ["GCN", "PTS"]
     assert in_row(axes, 0) == [(1.0, "^", GREEN, True)]

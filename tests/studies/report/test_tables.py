@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from pamt_lightning.studies.analysis import Analysis, analyse
-from pamt_lightning.studies.outcome import Cell
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.tables import Entry, Table, comparison_tables, result_tables
 from pamt_lightning.studies.statistics import summarize
-from pamt_lightning.studies.study import Study, Sweep
+from pamt_lightning.studies.study import Cell, Study, Sweep
 from tests.studies.made_up import (
     NOISE,
     SPLITS,
@@ -23,12 +22,7 @@ from tests.studies.made_up import (
     without,
 )
 
-EDGES = {
-    "mask_auc_planted": 0.9,
-    "mask_auc_original": 0.7,
-    "feature_auc_planted": 0.8,
-    "feature_auc_original": 0.6,
-}
+EDGES = dict(zip(tables.EDGE_METRICS, (0.9, 0.7, 0.8, 0.6), strict=True))
 
 
 def names(table: Table) -> list[str]:
@@ -102,18 +96,6 @@ def test_a_sweep_has_one_table_for_each_data_set_with_a_column_for_each_value() 
     assert (first, interval[0]) == ("83.50 ± 2.45", "[")
 
 
-def test_the_noise_that_was_missed_is_listed() -> None:
-    runs = [
-        with_metrics(run, structure_noise=float(str(run.cell.value)) + miss)
-        for run, miss in zip(outcomes(SWEEP), [0.0, -0.00025, 0.0001] * 16, strict=True)
-    ]
-    misses = tables.noise_misses(analysed(SWEEP, runs), NOISE)
-    assert max(misses) == pytest.approx(0.00025)
-    assert len(misses) == 48
-    other = replace(NOISE, option="model.alpha")
-    assert tables.noise_misses(analysed(SWEEP, sweeps=(other,)), other) == []
-
-
 # Comparisons
 
 
@@ -153,14 +135,6 @@ def test_a_sweep_is_compared_at_each_value() -> None:
     assert strong(table) == {"GCN": [True, False], "PTS": [False, False]}
     # A split that only the reference lacks is noted.
     assert row(table, "PTS")[1].endswith(": tie n = 7 of 8")
-
-
-def test_families_are_those_of_the_correction() -> None:
-    assert tables.families(analysed(), None) == {"the study": [8] * 4}
-    alpha = Sweep("model.alpha", (0.1,), "α")
-    analysis = analysed(SWEEP, sweeps=(NOISE, alpha))
-    assert tables.families(analysis, NOISE) == {"cora_ml": [8] * 4}
-    assert tables.families(analysis, alpha) == {"cora_ml": [8] * 2}
 
 
 def test_a_study_of_one_method_is_compared_with_the_configured_value() -> None:
@@ -208,7 +182,7 @@ def test_the_chosen_inference_is_counted_over_finished_runs() -> None:
     table = tables.choice_table(analyse(study, [*runs[:-1], failed(runs[-1], "x")]))
     assert names(table) == ["PAMT"]
     assert row(table, "PAMT") == ["cora_ml", "mask 4, unmasked 2, graphless 1"]
-    assert tables.choice_table(analysed()).rows == []
+    assert tables.choice_table(analysed()).rows == tables.missing_table(analysed()).rows == []
 
 
 def test_seconds_and_epochs_are_medians_of_finished_runs() -> None:
@@ -237,4 +211,3 @@ def test_missing_runs_are_listed_with_their_errors() -> None:
         *((method, dataset, *why) for method, dataset in [("PTS", "cora_ml"), ("GCN", "citeseer")]),
         *(("PAMT", dataset, *why) for dataset in STUDY.datasets),
     }
-    assert tables.missing_table(analysed()).rows == []
