@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -52,7 +52,7 @@ def require_in(interval: str, *, whole: bool = False, note: str = "", **values: 
     """Raise an `InputError` unless all values are numbers in an interval like ``[0, 1)``."""
     low, high = map(float, interval[1:-1].split(","))
     for name, value in values.items():
-        is_number = isinstance(value, int if whole else Real) and not isinstance(value, bool)
+        is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
         above = is_number and (low <= value if interval[0] == "[" else low < value)
         if not (above and (value <= high if interval[-1] == "]" else value < high)):
             kind = "whole number" if whole else "number"

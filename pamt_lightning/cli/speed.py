@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pamt_lightning.cli.arguments import Parser
-from pamt_lightning.errors import InputError, check_number, did_you_mean
+from pamt_lightning.errors import InputError, did_you_mean, require_in
 
 PARTS = ("epoch", "trainer", "fit", "refresh", "layer", "propagation", "growth")
 DATASETS = ("cora_ml", "citeseer", "pubmed", "ms_academic")
@@ -40,7 +40,8 @@ def run_speed(args: Sequence[str]) -> int:
     options = vars(_parser().parse_args(args))
     for name in ("hidden_dim", "epochs", "rounds", "threads", "max_edges"):
         if options[name] is not None:
-            check_number(f"--{name}", options[name], 10_000 if name == "max_edges" else 1)
+            low = 10_000 if name == "max_edges" else 1
+            require_in(f"[{low}, inf)", **{f"--{name}": options[name]})
     options["datasets"] = options["datasets"].split(",")
     _check("PART", options["parts"], PARTS)
     _check("--datasets", options["datasets"], (*DATASETS, "synthetic"))

@@ -18,7 +18,7 @@ from pamt_lightning.cli.study import (
     refuse,
     typed_names,
 )
-from pamt_lightning.errors import InputError, check_number, error_context
+from pamt_lightning.errors import InputError, error_context, require_in
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runner import check_jobs
 from pamt_lightning.studies.seeds import split_seeds
@@ -74,7 +74,7 @@ _NOT_SEARCHED = {
 def run_tune(argv: Sequence[str]) -> int:
     """Run ``pamt tune`` with the arguments that follow it."""
     options, rest = _parser().parse_known_args(argv)
-    check_number("trials", options.trials, 1, whole=True)
+    require_in("[1, inf)", whole=True, trials=options.trials)
     require_optuna()
     space = read_space(options.space)
     _check_names(options.space, space, rest)

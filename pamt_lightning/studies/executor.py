@@ -1,4 +1,4 @@
-"""Computes jobs in worker processes on this machine."""
+"""Where jobs are computed: the interface of an executor, and worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import threading
 import traceback
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
@@ -45,6 +46,28 @@ class Finished(NamedTuple):
     stopped: bool = False
 
 
+class Executor(ABC):
+    """Computes jobs elsewhere; its owner submits them and collects their results."""
+
+    slots: int  # how many jobs may be submitted and not finished at a time
+
+    @abstractmethod
+    def submit(self, job_id: str, payload: Payload) -> None:
+        """Start a job, which computes ``work(payload)``."""
+
+    @abstractmethod
+    def wait(self, timeout: float) -> list[Finished]:
+        """Wait until a job finishes, at most ``timeout`` seconds; all that finished since then.
+
+        Raises:
+            InputError: No job can be computed at all.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop everything at once; unfinished jobs are lost."""
+
+
 def perform(work: Work, payload: Payload) -> dict[str, Any]:
     """Compute a job here; an error becomes part of the answer."""
     try:
@@ -56,8 +79,8 @@ def perform(work: Work, payload: Payload) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {text}", "traceback": traceback.format_exc()}
 
 
-class LocalExecutor:
-    """Worker processes on this machine; its owner submits jobs and collects their results.
+class LocalExecutor(Executor):
+    """Worker processes on this machine.
 
     A dead worker fails its own job only. (`concurrent.futures.ProcessPoolExecutor` cannot do that:
     when one of its workers dies, it gives up all pending jobs.) Workers print nothing, and end when
@@ -65,7 +88,7 @@ class LocalExecutor:
 
     Args:
         work: The function that computes a job; importable by name.
-        slots: Number of processes, and of jobs that may be submitted and not finished.
+        slots: Number of processes.
         threads: Threads of each.
         prepare: Called once in each process before its first job; importable by name.
     """
@@ -79,25 +102,21 @@ class LocalExecutor:
         self._folder = Path(tempfile.mkdtemp(prefix="pamt-workers-"))
 
     def submit(self, job_id: str, payload: Payload) -> None:
-        """Give a job to an idle worker, or to a new one; it computes ``work(payload)``."""
+        """Give a job to an idle worker, or to a new one."""
         worker = self._idle_worker()
         worker.job_id = job_id
         with suppress(OSError):  # it died this moment, which `wait` reports
             worker.connection.send(payload)
 
     def wait(self, timeout: float) -> list[Finished]:
-        """Wait until a job finishes, at most ``timeout`` seconds; all that finished since then.
-
-        Raises:
-            InputError: A worker died before its first job, so no job can be computed.
-        """
+        """Wait for a job; a worker that dies before its first one is an `InputError`."""
         busy = [worker for worker in self._workers if worker.job_id is not None]
         ready = wait([handle for worker in busy for handle in worker.handles()], timeout)
         found = [self._receive(w) for w in busy if any(handle in ready for handle in w.handles())]
         return [finished for finished in found if finished is not None]
 
     def close(self) -> None:
-        """Kill all workers; unfinished jobs are lost."""
+        """Kill all workers."""
         for worker in list(self._workers):
             self._remove(worker)
         shutil.rmtree(self._folder, ignore_errors=True)

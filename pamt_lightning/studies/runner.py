@@ -14,8 +14,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pamt_lightning.errors import InputError, check_number
-from pamt_lightning.studies.executor import Finished, LocalExecutor
+from pamt_lightning.errors import InputError, require_in
+from pamt_lightning.studies.executor import Executor, Finished
 from pamt_lightning.studies.results import Results, Row
 from pamt_lightning.studies.runs import Run
 
@@ -34,11 +34,11 @@ def num_cores() -> int:
 def check_jobs(jobs: int | None, threads: int) -> int:
     """The number of processes: by default as many as the cores allow, and never more."""
     cores = num_cores()
-    check_number("threads", threads, 1, cores, whole=True, note=" (the cores)")
+    require_in(f"[1, {cores}]", whole=True, note=" (the cores)", threads=threads)
     if jobs is None:
         return cores // threads
     note = f" ({cores} cores, {threads} for each job)"
-    check_number("jobs", jobs, 1, cores // threads, whole=True, note=note)
+    require_in(f"[1, {cores // threads}]", whole=True, note=note, jobs=jobs)
     return jobs
 
 
@@ -92,7 +92,7 @@ def progress_bar(total: int, done: int, quiet: bool = False) -> tqdm[Any]:
 class Runner:
     """Computes runs with an executor and writes them to results; the only writer of its command."""
 
-    def __init__(self, results: Results, executor: LocalExecutor, quiet: bool = False) -> None:
+    def __init__(self, results: Results, executor: Executor, quiet: bool = False) -> None:
         self.results, self.executor, self.quiet = results, executor, quiet
         self._queue: deque[Run] = deque()
         self._busy: dict[str, Run] = {}

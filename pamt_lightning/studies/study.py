@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pamt_lightning.data.published.registry import get_spec
-from pamt_lightning.errors import InputError, check_number, did_you_mean, error_context
+from pamt_lightning.errors import InputError, did_you_mean, error_context, require_in
 from pamt_lightning.files import read_yaml
 from pamt_lightning.methods.registry import (
     DEFAULT,
@@ -222,7 +222,7 @@ def check_once(key: str, values: Sequence[Value]) -> None:
 
 def init_seeds(count: Any) -> tuple[int, ...]:
     """The seeds of so many initialisations."""
-    check_number("inits", count, 1, whole=True)
+    require_in("[1, inf)", whole=True, inits=count)
     return tuple(range(count))
 
 

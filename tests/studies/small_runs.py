@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.studies.executor import Finished, LocalExecutor, Payload, Work, perform
+from pamt_lightning.studies.executor import Executor, Finished, Payload, Work, perform
 from pamt_lightning.studies.results import Results
 from pamt_lightning.studies.runs import Run
 from pamt_lightning.studies.study import Cell
@@ -57,7 +57,7 @@ def fail_to_start() -> None:
     raise OSError("no such library")
 
 
-class FakeExecutor(LocalExecutor):
+class FakeExecutor(Executor):
     """Computes jobs in this process when it is waited for them, the oldest first."""
 
     def __init__(self, work: Work = pretend, slots: int = 1) -> None:
