@@ -91,11 +91,22 @@ class SoftLabelModule(NodeClassificationModule):
 
     # Life cycle --------------------------------------------------------------------------------
 
+    def setup(self, stage: str) -> None:
+        """Forget the validation labels of a training that was interrupted."""
+        super().setup(stage)
+        self._val_labels = None
+
+    def on_fit_end(self) -> None:
+        """Forget the validation labels, which are those of one graph."""
+        super().on_fit_end()
+        self._val_labels = None
+
     def on_fit_start(self) -> None:
         """Make the first soft labels, or take those of the checkpoint."""
         super().on_fit_start()
         batch = self.fit_batch
-        self._val_labels = None
+        if self.stopping_loss == "soft":
+            self._val_labels = self.propagated_labels(batch.adj_norm, batch, validation=True)
         if self.trainer.ckpt_path is None:
             # Those of an earlier training may contain the labels of other nodes.
             self.soft_labels = None
@@ -162,9 +173,10 @@ class SoftLabelModule(NodeClassificationModule):
         """The validation loss; see ``stopping_loss``."""
         if self.stopping_loss == "nll" or prediction.logits is None:
             return super().validation_loss(batch, prediction)
-        if self._val_labels is None or self.trainer.state.fn != "fit":
-            self._val_labels = self.propagated_labels(batch.adj_norm, batch, validation=True)
-        return soft_cross_entropy(prediction.logits, self._val_labels)
+        labels = self._val_labels
+        if labels is None:  # a validation outside of a training
+            labels = self.propagated_labels(batch.adj_norm, batch, validation=True)
+        return soft_cross_entropy(prediction.logits, labels)
 
     # Checkpoint --------------------------------------------------------------------------------
 

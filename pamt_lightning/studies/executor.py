@@ -198,7 +198,7 @@ class _Worker:
 
 @contextmanager
 def _inherited(threads: int) -> Iterator[None]:
-    """Start processes with so many threads that Ctrl-C in the terminal does not reach.
+    """Processes started inside use ``threads`` threads, and Ctrl-C does not reach them.
 
     Numerical libraries read the number of threads when they are loaded.
     """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -107,16 +107,17 @@ class RunConfig:
         method, class_path = find_method(self.method), self.model["class_path"]
         if method is not None and method.class_path == class_path:
             class_path = method.name
-        return deepcopy(
-            {
-                "seed_everything": self.seed,
-                "data": dict(self.data),
-                "model": {"class_path": class_path, "init_args": dict(self.model["init_args"])},
-                "stopping": dict(self.stopping),
-                "trainer": dict(self.trainer),
-                "test_after_fit": self.test,
-            }
-        )
+        content = {
+            "seed_everything": self.seed,
+            "data": dict(self.data),
+            "model": {"class_path": class_path, "init_args": dict(self.model["init_args"])},
+            "stopping": dict(self.stopping),
+            "trainer": dict(self.trainer),
+            "test_after_fit": self.test,
+        }
+        # Plain values, also of the arguments of callbacks, which may be enumerations or paths.
+        plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
+        return plain
 
     def to_yaml(self) -> str:
         """The run as a config file for ``pamt fit --config``."""

@@ -1,4 +1,4 @@
-"""Without what Lightning prints for developers of training code."""
+"""Hides what Lightning prints for developers of training code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 
 def silence_lightning() -> None:
-    """Show Lightning's warnings only, and not those that do not concern the methods here."""
+    """Show only those warnings of Lightning that concern the methods here."""
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)

@@ -245,8 +245,8 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     ("jobs", "threads", "expected"),
     [
         *((None, 1, 4), (None, 3, 1), (4, 1, 4), (2, 2, 2)),
-        *((5, 1, "`jobs` .* 1 to 4 .* got 5"), (0, 1, "`jobs` .* got 0")),
-        *((3, 2, "`jobs` .* 1 to 2 .* got 3"), (1, 5, "`threads` .* 1 to 4 .* got 5")),
+        *((5, 1, "`jobs` .* \\[1, 4\\] .* got 5"), (0, 1, "`jobs` .* got 0")),
+        *((3, 2, "`jobs` .* \\[1, 2\\] .* got 3"), (1, 5, "`threads` .* \\[1, 4\\] .* got 5")),
     ],
 )
 def test_there_are_as_many_processes_as_fit_and_never_more(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from pamt_lightning import PAMTModule
 from pamt_lightning.errors import InputError
 from pamt_lightning.training.config import TRAINER_DEFAULTS, RunConfig, arguments, import_class
 from pamt_lightning.training.stopping import BestStopping
+
+
+class Unit(str, Enum):
+    A = "a"
 
 
 def test_a_run_has_the_values_of_its_data_set_and_method() -> None:
@@ -71,6 +76,13 @@ def test_a_run_comes_back_from_plain_values(name: str, written: str, tmp_path: P
     assert yaml.safe_load((tmp_path / "deep" / "config.yaml").read_text()) == content
     content["data"]["dataset"] = "pubmed"
     assert config.data["dataset"] == "citeseer"
+
+
+def test_values_that_yaml_does_not_know_are_written_as_text() -> None:
+    timer = {"class_path": "pytorch_lightning.callbacks.Timer", "init_args": {"interval": Unit.A}}
+    trainer = RunConfig.create("PAMT").with_options({"trainer.callbacks": [timer]}).to_yaml()
+    written = yaml.safe_load(trainer)["trainer"]["callbacks"]
+    assert written == [timer | {"init_args": {"interval": "a"}}]
 
 
 def test_a_name_of_ones_own_keeps_the_class() -> None:

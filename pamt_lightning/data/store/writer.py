@@ -82,16 +82,18 @@ class GraphStoreWriter:
         # The unfinished store; the stack closes all files, then removes it.
         self._part = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex}")
         self._stack = ExitStack()
+        self._is_open = False
+
+    def __enter__(self) -> GraphStoreWriter:
         self._stack.callback(shutil.rmtree, self._part, ignore_errors=True)
         try:
             self._part.mkdir(parents=True)
-            entries = TemporaryFile(dir=self._part)  # noqa: SIM115 - the stack closes it
+            entries = TemporaryFile(dir=self._part)
             self._edges = EdgeSorter(self._stack.enter_context(entries))
         except OSError as error:
             self._stack.close()
             raise self._cannot_write(error) from None
-
-    def __enter__(self) -> GraphStoreWriter:
+        self._is_open = True
         return self
 
     def __exit__(
@@ -113,6 +115,7 @@ class GraphStoreWriter:
 
         The ids are integers or texts; they are given for all nodes or for none.
         """
+        self._check_open()
         classes, last = np.asarray(labels), len(self.class_names) - 1
         count = len(classes)
         where = f"of nodes {self.num_nodes} to {self.num_nodes + count - 1}"
@@ -137,6 +140,7 @@ class GraphStoreWriter:
 
         They are given by positions of nodes, from 0; the nodes may be added later.
         """
+        self._check_open()
         ends = [np.asarray(side) for side in (sources, targets)]
         kinds = {side.dtype.kind for side in ends}
         if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or kinds - {"i", "u"}:
@@ -146,6 +150,10 @@ class GraphStoreWriter:
         if pairs.min(initial=0) < 0:
             raise InputError(f"edges must join node positions from 0 on, got {pairs.min()}.")
         self._edges.add(pairs)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InputError("a graph store is written in a block: with GraphStoreWriter(...):")
 
     def _stream(self, name: str, dtype: npt.DTypeLike, *row_shape: int) -> NpyStream:
         if name not in self._streams:

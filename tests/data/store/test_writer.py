@@ -122,6 +122,15 @@ def test_what_cannot_be_a_graph_is_refused_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_writer_without_its_block_is_refused(tmp_path: Path) -> None:
+    writer = GraphStoreWriter(tmp_path / "store", 3, ["a", "b"])
+    with pytest.raises(InputError, match="with GraphStoreWriter"):
+        writer.add_nodes(ONE, TWO)
+    with pytest.raises(InputError, match="with GraphStoreWriter"):
+        writer.add_edges(np.array([0]), np.array([1]))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_columns_in_another_order_are_scaled_as_the_models(tmp_path: Path) -> None:
     """A store has the scaling of its own columns, a model that of those it was trained on."""
     values = np.array([[1, 100], [2, 500], [3, 200], [9, 700]], dtype=np.float32)
