@@ -12,7 +12,7 @@ from pamt_lightning.training.layers import Layer, read_layer
 
 DESCRIPTION = (
     "Train on a graph, keep the best state, test it, and write results.json. "
-    "`--model NAME` chooses another method than PAMT (`pamt methods` lists them); "
+    "`--model NAME` chooses a method other than PAMT (`pamt methods` lists them); "
     "`pamt fit --model.help NAME` lists the options of a method."
 )
 _ROOT = "lightning_logs"
