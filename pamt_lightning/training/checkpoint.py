@@ -110,7 +110,7 @@ def check_resumable(
     then, now = model_of(checkpoint), find_model(class_path_of(model))
     pairs: dict[str, tuple[Any, Any]] = {
         "model": (then.name, config.method),
-        "the class": (then.class_path, now.class_path),
+        "class_path": (then.class_path, now.class_path),
         "seed_everything": (str(checkpoint.get("init_seed")), str(config.seed)),
     }
     parts: list[tuple[Literal["model", "data"], Any]] = [("model", model), ("data", datamodule)]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from pamt_lightning.cli.main import main
@@ -75,6 +76,19 @@ def test_labels_that_are_missing_or_too_few_name_the_file(
 
 
 # Resuming ------------------------------------------------------------------------------------
+
+
+def test_a_run_of_another_class_of_the_same_name_is_not_resumed(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished_run, tmp_path / "other")
+    checkpoint = torch.load(tmp_path / "other" / "last.ckpt", weights_only=True)
+    checkpoint["model_class"] = "pamt_lightning.methods.pamt_plus.PAMTPlusModule"
+    torch.save(checkpoint, tmp_path / "other" / "last.ckpt")
+    options = [*SMALL, "--seed_everything", "3", "--ckpt_path", "last", "--run_dir", "other"]
+    line = failed(["fit", *options])
+    assert "PAMTPlusModule" in line
+    assert "PAMTModule" in line
 
 
 def test_last_without_a_checkpoint_starts_the_run() -> None:
