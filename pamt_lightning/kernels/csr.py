@@ -16,6 +16,23 @@ def csr_tensor(crow: Tensor, col: Tensor, values: Tensor, num_columns: int) -> T
     return torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
 
 
+def scipy_csr(x: Tensor) -> sp.csr_array:
+    """A CSR tensor as a SciPy array in double precision, which may share its memory."""
+    arrays = (x.values().double(), x.col_indices(), x.crow_indices())
+    shape = (x.shape[0], x.shape[1])
+    return sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)
+
+
+def symmetric_pattern(rows: Tensor, cols: Tensor, size: int) -> Tensor:
+    """The CSR tensor ``[size, size]`` of ones at these positions and their transposes."""
+    entries = torch.unique(torch.cat([rows * size + cols, cols * size + rows]))
+    kind = torch.int32 if max(len(entries), size) < torch.iinfo(torch.int32).max else torch.int64
+    per_row = torch.bincount(entries // size, minlength=size)
+    crow = torch.cat([per_row.new_zeros(1), per_row.cumsum(0)]).to(kind)
+    ones = torch.ones(len(entries), device=entries.device)
+    return csr_tensor(crow, (entries % size).to(kind), ones, size)
+
+
 def row_of_entries(crow: Tensor, num_entries: int) -> Tensor:
     """Row number of every stored entry, shape ``[nnz]``."""
     rows = torch.arange(len(crow) - 1, device=crow.device, dtype=crow.dtype)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor
+
+from pamt_lightning.kernels.csr import scipy_csr
 
 _ENTRIES_AT_ONCE = 1 << 22  # bounds the memory of the two gathered blocks of rows
 
@@ -12,7 +13,7 @@ _ENTRIES_AT_ONCE = 1 << 22  # bounds the memory of the two gathered blocks of ro
 def pair_products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """``(x[first] * x[second]).sum(1)`` in double precision, for a dense or CSR ``x``."""
     sparse = x.layout == torch.sparse_csr
-    matrix = _scipy_matrix(x) if sparse else None
+    matrix = scipy_csr(x) if sparse else None
     stored = len(x.values()) if sparse else x.numel()
     step = max(1, _ENTRIES_AT_ONCE // max(1, stored // max(1, x.shape[0])))
     found = torch.empty(len(first), dtype=torch.float64, device=x.device)
@@ -25,9 +26,3 @@ def pair_products(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
             products = matrix[one.cpu().numpy()].multiply(matrix[two.cpu().numpy()])
             found[part] = torch.from_numpy(products.sum(1))
     return found
-
-
-def _scipy_matrix(x: Tensor) -> sp.csr_array:
-    arrays = (x.values().double(), x.col_indices(), x.crow_indices())
-    shape = (x.shape[0], x.shape[1])
-    return sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)

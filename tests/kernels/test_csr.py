@@ -8,7 +8,9 @@ from pamt_lightning.kernels.csr import (
     csr_tensor,
     products_at_entries,
     row_of_entries,
+    scipy_csr,
     sum_of_rows,
+    symmetric_pattern,
     transpose_pattern,
 )
 
@@ -57,3 +59,19 @@ def test_row_numbers_skip_empty_rows() -> None:
     assert row_of_entries(csr.crow_indices(), 2).tolist() == [1, 1]
     again = csr_tensor(csr.crow_indices(), csr.col_indices(), csr.values(), 3)
     assert torch.equal(again.to_dense(), csr.to_dense())
+
+
+def test_scipy_gets_the_same_matrix(wide: Tensor) -> None:
+    found = scipy_csr(wide.float())
+    assert found.dtype == "float64"
+    assert torch.equal(torch.from_numpy(found.toarray()), wide.float().double().to_dense())
+
+
+def test_a_pattern_is_made_symmetric() -> None:
+    rows, cols = torch.randint(9, (2, 20))
+    dense = torch.zeros(9, 9)
+    dense[rows, cols] = dense[cols, rows] = 1.0
+    found = symmetric_pattern(rows, cols, 9)
+    assert torch.equal(found.to_dense(), dense)
+    assert len(found.values()) == int(dense.sum())
+    assert symmetric_pattern(rows[:0], cols[:0], 9).to_dense().eq(0).all()
