@@ -9,6 +9,7 @@ from pamt_lightning.functional.losses import (
     soft_cross_entropy,
 )
 from pamt_lightning.functional.mask import mask_adjacency, mask_representation, renormalize_mask
+from pamt_lightning.functional.neighbours import attribute_neighbours, inverse_document_frequency
 from pamt_lightning.functional.normalize import normalize_adjacency
 from pamt_lightning.functional.propagation import (
     one_hot_rows,
@@ -21,11 +22,13 @@ from pamt_lightning.functional.trust import pair_cosine, trust_edges
 __all__ = [
     "adaptive_gamma",
     "attention_sum",
+    "attribute_neighbours",
     "blend_soft_labels",
     "confidence_weights",
     "edge_scores",
     "edge_softmax",
     "gaussian_convolution",
+    "inverse_document_frequency",
     "kl_to_standard_normal",
     "mask_adjacency",
     "mask_representation",

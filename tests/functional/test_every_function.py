@@ -44,6 +44,8 @@ SHAPES: list[tuple[Callable[..., Any], str, list[tuple[int, ...]]]] = [
         [(3, 3), (4, 3), (3, 4)],
     ),
     (lambda x: fn.pair_cosine(ones(3, 2), torch.arange(2), x), "second", [(3,), (1,)]),
+    (lambda x: fn.attribute_neighbours(x, 1), "x", [(3,), (3, 2, 1)]),
+    (fn.inverse_document_frequency, "x", [(3,), (3, 2, 1)]),
     (lambda x: fn.trust_edges(ADJ, x, torch.Generator()), "x", [(4, 2), (2, 2)]),
 ]
 VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
@@ -56,6 +58,7 @@ VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
     (partial(fn.mask_representation, ones(3, 2)), "temperature", [0.0, -1.0, NAN]),
     (partial(fn.mask_adjacency, ADJ, ones(3, 2)), "floor", [-0.1, 1.1, NAN]),
     (partial(fn.renormalize_mask, ADJ), "kind", ["column"]),
+    (partial(fn.attribute_neighbours, ones(3, 2)), "k", [0, -1, 1.5]),
     (partial(fn.propagate, ADJ, ones(3, 2), num_steps=1), "alpha", [-0.1, 1.1, NAN]),
     (partial(fn.propagate, ADJ, ones(3, 2), alpha=0.1), "num_steps", [-1]),
 ]
