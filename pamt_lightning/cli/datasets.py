@@ -104,8 +104,8 @@ def _add_convert_options(parser: Parser) -> None:
     add = parser.add_argument
     add("source", metavar="SOURCE", help="a data set by name, or your own .npz file or folder")
     add("folder", metavar="FOLDER", help="the store; it must not exist")
-    scaling = "as in `pamt fit`; default l1 for sparse attributes, standard for dense ones"
-    add("--scale_features", choices=("l1", "standard", "none"), default=None, help=scaling)
+    scaling = "as in `pamt fit`; default l2 for sparse attributes, standard for dense ones"
+    add("--scale_features", choices=("l2", "l1", "standard", "none"), default=None, help=scaling)
     add("--offline", action="store_true", default=False, help="do not use the network")
     add = parser.add_argument_group("if SOURCE is `synthetic`").add_argument
     for field in fields(SyntheticOptions):

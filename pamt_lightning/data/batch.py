@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.functional import normalize_adjacency, trust_edges
+from pamt_lightning.functional import attribute_neighbours, edge_trust, normalize_adjacency
 from pamt_lightning.graph import Graph
 from pamt_lightning.kernels.columns import take_rows_by_column
 from pamt_lightning.kernels.features import Features, SparseFeatures, as_features, is_sparse_enough
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.sharding import RowShare
+
+_VALUES_AT_ONCE = 1 << 24  # attributes may be on disk
 
 
 # Not a dataclass: Lightning would take one apart to move it to the device.
@@ -40,6 +42,7 @@ class GraphBatch:
         self.nodes: Tensor | None = None
         self._own: Tensor | slice = adj_norm.rows.local
         self._source: GraphBatch | None = None  # the whole graph, for a batch of some nodes
+        self._neighbours: dict[int, Tensor] = {}
 
     @classmethod
     def from_graph(
@@ -105,22 +108,37 @@ class GraphBatch:
         return _features(self.graph, self.dtype, index).to(self.device)
 
     @cached_property
-    def trusted_adj(self) -> SparseOperator:
-        """Â with each edge weighted by how reliable it looks from the attributes of its ends."""
-        if self._source is not None:
-            return self._source.trusted_adj
+    def energy(self) -> Tensor:
+        """Σx² over the nodes of this process, in double precision."""
+        x = self._whole.x
+        values = x.values if isinstance(x, SparseFeatures) else x.matrix.reshape(-1)
+        parts = [part.double().square().sum() for part in values.split(_VALUES_AT_ONCE)]
+        return torch.stack(parts).sum() if parts else torch.zeros((), dtype=torch.float64)
+
+    @cached_property
+    def edge_trust(self) -> Tensor:
+        """How reliable each stored entry of Â looks from the attributes of its ends, in [0, 1]."""
         # A generator of its own: all runs and predictions trust the edges of a graph alike.
         generator = torch.Generator().manual_seed(0)
         where = self.graph.x.device  # the attributes may not be on the device
         with torch.no_grad():
-            return trust_edges(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
+            return edge_trust(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
 
-    def outputs(self, network: Callable[[Features], Tensor]) -> Tensor:
+    def neighbours(self, count: int) -> Tensor:
+        """The graph that joins each node with those of the most similar attributes, CSR."""
+        if count not in self._neighbours:
+            found = attribute_neighbours(self.graph.x, count)
+            self._neighbours[count] = found.to(self.device)
+        return self._neighbours[count]
+
+    def outputs(
+        self, network: Callable[[Features], Tensor], x: Features | None = None
+    ) -> Tensor:
         """The output ``[N, C]`` of a network, computed for ``batch_size`` nodes at a time.
 
-        The network maps the attributes of each node to a row, independently of other nodes.
+        The network maps each row of ``x``, by default the attributes of the nodes, to a row.
         """
-        x = self._whole.x
+        x = self._whole.x if x is None else x
         count, size = x.shape[0], self.batch_size
         if size is None or size >= count:
             return self.rows.gather(network(x.to(self.device)))

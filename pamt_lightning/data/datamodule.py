@@ -67,9 +67,11 @@ class GraphDataModule(pl.LightningDataModule):
             training if that is less.
         test: Test nodes, or their share; default all others. The split ``ppnp`` fixes them.
         num_known: Split ``ppnp``: how many nodes may be seen before testing; default as published.
-        scale_features: ``l1`` (each node's attributes divided by their L1 norm: words; default for
-            sparse attributes), ``standard`` (each column with mean 0 and deviation 1: measurements;
-            default for dense ones) or ``none``.
+        scale_features: ``l2`` or ``l1`` (each node's attributes divided by that norm: words; ``l2``
+            is the default for sparse attributes), ``standard`` (each column with mean 0 and
+            deviation 1: measurements; default for dense ones) or ``none``. Their unit never
+            matters: a method multiplies all attributes by one number, so that the mean of Σx² over
+            the nodes of its training graph is 0.036.
         structure_noise: Rewire edges until this share of them joins different classes: an oracle
             corruption for experiments, which reads the labels of all nodes.
         noise_seed: Seed of the structure noise.

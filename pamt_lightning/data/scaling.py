@@ -13,16 +13,16 @@ import scipy.sparse as sp
 from pamt_lightning.errors import CheckpointError, InputError
 
 Features: TypeAlias = sp.csr_array | npt.NDArray[Any]
-ScaleName: TypeAlias = Literal["l1", "standard", "none"]
+ScaleName: TypeAlias = Literal["l2", "l1", "standard", "none"]
 
 
 def scaling_kind(features: Features, kind: ScaleName | None = None) -> ScaleName:
-    """The kind of scaling: as chosen, or else ``l1`` for sparse and ``standard`` for dense."""
+    """The kind of scaling: as chosen, or else ``l2`` for sparse and ``standard`` for dense."""
     if kind == "standard" and sp.issparse(features):
         raise InputError(
-            "`scale_features`='standard' would make sparse attributes dense: use l1 or none."
+            "`scale_features`='standard' would make sparse attributes dense: use l2, l1 or none."
         )
-    return kind or ("l1" if sp.issparse(features) else "standard")
+    return kind or ("l2" if sp.issparse(features) else "standard")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Scaling:
     """How attributes are scaled; a model keeps the scaling of its training data.
 
     Attributes:
-        kind: ``l1`` (rows divided by their L1 norm), ``standard`` (columns with mean 0 and
+        kind: ``l2`` or ``l1`` (rows divided by that norm), ``standard`` (columns with mean 0 and
             deviation 1) or ``none``.
         mean: Mean of each column, for ``standard``.
         std: Deviation of each column, for ``standard``; 1 where the column is constant.
@@ -52,8 +52,8 @@ class Scaling:
 
     def apply(self, features: Features) -> Features:
         """The scaled attributes."""
-        if self.kind == "l1":
-            return l1_normalize(features)
+        if self.kind in ("l1", "l2"):
+            return normalize_rows(features, self.kind)
         if self.mean is None or self.std is None:
             return features
         dense = features.toarray() if sp.issparse(features) else features
@@ -94,12 +94,18 @@ def column_order(names: Sequence[str], expected: Sequence[str], source: str) -> 
     return [position[name] for name in expected]
 
 
-def l1_normalize(features: Features) -> Features:
-    """Divide each row by its L1 norm, in float64 (it may overflow float32); zeros stay zeros."""
+def normalize_rows(features: Features, kind: ScaleName = "l2") -> Features:
+    """Divide each row by its L1 or L2 norm, in float64 (it may overflow float32); zeros stay."""
+    power = {"l1": 1.0, "l2": 2.0}[kind]
     if not sp.issparse(features):
-        mass = np.abs(features).sum(axis=1, keepdims=True, dtype=np.float64)
+        mass = (np.abs(features.astype(np.float64)) ** power).sum(axis=1, keepdims=True)
+        mass **= 1 / power
         return (features / np.where(mass > 0, mass, 1)).astype(features.dtype)
-    mass = np.asarray(abs(features).astype(np.float64).sum(axis=1)).ravel()
+    powers = sp.csr_array(
+        (np.abs(features.data.astype(np.float64)) ** power, features.indices, features.indptr),
+        shape=features.shape,
+    )
+    mass = np.asarray(powers.sum(axis=1)).ravel() ** (1 / power)
     divisor = np.repeat(np.where(mass > 0, mass, 1), np.diff(features.indptr))
     scaled = features.copy()
     scaled.data = (features.data / divisor).astype(features.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 
 from pamt_lightning.errors import require_in, require_shape
@@ -58,15 +56,3 @@ def confidence_weights(logits: Tensor, gamma: float) -> Tensor:
     """
     require_in("[0, inf)", gamma=gamma)
     return row_softmax(logits.detach()) ** gamma
-
-
-def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
-    r"""PTA's exponent: the longer the network was trained, the more its confidence counts.
-
-    .. math:: \gamma = \ln(1 + t / \epsilon)
-
-    :math:`t` is the number of finished epochs.
-    """
-    require_in("[0, inf)", epoch=epoch)
-    require_in("(0, inf)", epsilon=epsilon)
-    return math.log1p(epoch / epsilon)

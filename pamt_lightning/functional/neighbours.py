@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.errors import require_in, require_shape
-from pamt_lightning.kernels.csr import symmetric_pattern
+from pamt_lightning.functional.normalize import normalize_symmetric
+from pamt_lightning.kernels.csr import entrywise_maximum, symmetric_pattern
 from pamt_lightning.kernels.neighbours import nearest_rows
+from pamt_lightning.kernels.operator import SparseOperator
 
 
 def inverse_document_frequency(x: Tensor) -> Tensor:
@@ -49,3 +51,17 @@ def attribute_neighbours(x: Tensor, k: int) -> Tensor:
     require_shape("x", x.shape, "N F")
     require_in("[1, inf)", whole=True, k=k)
     return symmetric_pattern(*nearest_rows(x, inverse_document_frequency(x), k), x.shape[0])
+
+
+def join_graphs(adj: SparseOperator, neighbours: Tensor) -> SparseOperator:
+    r"""One normalised graph with the edges of two.
+
+    .. math:: \hat{B} = D^{-1/2} B D^{-1/2}, \qquad B_{ij} = \max(A_{ij}, S_{ij})
+
+    Args:
+        adj: :math:`A`, weights in ``[0, 1]`` with ones on the diagonal, symmetric ``[N, N]``.
+        neighbours: :math:`S`, a symmetric CSR tensor such as that of `attribute_neighbours`.
+    """
+    require_shape("neighbours", neighbours.shape, "N N", N=adj.num_nodes)
+    joined = entrywise_maximum(adj.to_csr(), neighbours)
+    return normalize_symmetric(SparseOperator.from_csr(joined, adj.dtype))

@@ -93,29 +93,32 @@ def falling_regression(values: Tensor, weights: Tensor) -> Tensor:
     return highest.amin(0)
 
 
-def trust_edges(adj_norm: SparseOperator, x: Tensor, generator: torch.Generator) -> SparseOperator:
-    r"""Weigh every edge by the probability that it was not drawn at random.
+def edge_trust(adj: SparseOperator, x: Tensor, generator: torch.Generator) -> Tensor:
+    r"""The probability that an edge was not drawn at random.
 
-    .. math:: A_t = \hat{A} \odot (1 - \mathrm{fdr}(\cos(x_i, x_j)))
+    .. math:: T_{ij} = 1 - \mathrm{fdr}(\cos(x_i, x_j))
 
     The null distribution is that of pairs of nodes drawn at random in proportion to their degrees.
-    Edges whose attributes look like such pairs lose their weight; self-loops keep theirs. Where
-    attributes are unrelated to edges, all edges look random and none is trusted.
+    Edges whose attributes look like such pairs are not trusted; self-loops are. Where attributes
+    are unrelated to edges, all edges look random and none is trusted.
 
     Args:
-        adj_norm: :math:`\hat{A}`, symmetric, shape ``[N, N]``.
+        adj: A symmetric matrix, shape ``[N, N]``.
         x: Attributes, dense or CSR, shape ``[N, F]``.
         generator: For the random pairs, on the CPU.
+
+    Returns:
+        :math:`T` at the stored entries of ``adj``, shape ``[nnz]``.
     """
-    require_shape("x", x.shape, "N F", N=adj_norm.num_nodes)
-    rows, cols = adj_norm.row_index.long(), adj_norm.col.long()
+    require_shape("x", x.shape, "N F", N=adj.num_nodes)
+    rows, cols = adj.row_index.long(), adj.col.long()
     once = rows < cols
     scores = pair_cosine(x, rows[once], cols[once])
-    null = pair_cosine(x, *random_pairs(adj_norm, _RANDOM_PAIRS, generator))
+    null = pair_cosine(x, *random_pairs(adj, _RANDOM_PAIRS, generator))
     weight = 1.0 - local_false_discovery_rate(scores, null)
     # Both directions of an edge get the same value, which was computed once.
-    keys = torch.minimum(rows, cols) * adj_norm.num_nodes + torch.maximum(rows, cols)
+    keys = torch.minimum(rows, cols) * adj.num_nodes + torch.maximum(rows, cols)
     edges = rows != cols
-    trust = torch.ones_like(adj_norm.values)
+    trust = torch.ones_like(adj.values)
     trust[edges] = weight.to(trust.dtype)[torch.searchsorted(keys[once], keys[edges])]
-    return adj_norm.with_values(adj_norm.values * trust)
+    return trust

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+_ROWS_AT_ONCE = 1 << 16
+
 
 def csr_tensor(crow: Tensor, col: Tensor, values: Tensor, num_columns: int) -> Tensor:
     """The CSR tensor with these arrays, which are not checked or copied."""
@@ -23,6 +25,32 @@ def scipy_csr(x: Tensor) -> sp.csr_array:
     return sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)
 
 
+def gram_product(x: Tensor, dense: Tensor) -> Tensor:
+    """``x.T @ (x @ dense)`` of a dense or CSR matrix, in blocks of rows: it may be on disk.
+
+    Takes O(F · D) memory on the CPU beside ``x [N, F]`` and ``dense [F, D]``, and returns the type
+    of ``dense``.
+    """
+    total = torch.zeros_like(dense)
+    sparse = x.layout == torch.sparse_csr
+    parts = (x.crow_indices(), x.col_indices(), x.values()) if sparse else ()
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        rows = slice(start, min(start + _ROWS_AT_ONCE, x.shape[0]))
+        if sparse:
+            crow, col, values = parts
+            first, last = int(crow[rows.start]), int(crow[rows.stop])
+            crow = crow[rows.start : rows.stop + 1] - first
+            arrays = (values[first:last].to(dense.dtype), col[first:last], crow)
+            shape = (rows.stop - rows.start, x.shape[1])
+            # SciPy multiplies by the transpose without making it.
+            block = sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)
+            total += torch.from_numpy(block.T @ (block @ dense.numpy()))
+        else:
+            matrix = x[rows].cpu().to(dense.dtype)
+            total += matrix.T @ (matrix @ dense)
+    return total
+
+
 def symmetric_pattern(rows: Tensor, cols: Tensor, size: int) -> Tensor:
     """The CSR tensor ``[size, size]`` of ones at these positions and their transposes."""
     entries = torch.unique(torch.cat([rows * size + cols, cols * size + rows]))
@@ -31,6 +59,16 @@ def symmetric_pattern(rows: Tensor, cols: Tensor, size: int) -> Tensor:
     crow = torch.cat([per_row.new_zeros(1), per_row.cumsum(0)]).to(kind)
     ones = torch.ones(len(entries), device=entries.device)
     return csr_tensor(crow, (entries % size).to(kind), ones, size)
+
+
+def entrywise_maximum(first: Tensor, second: Tensor) -> Tensor:
+    """The larger of two CSR matrices at each entry, stored where either is not zero."""
+    larger = scipy_csr(first).maximum(scipy_csr(second)).tocsr()
+    larger.sort_indices()
+    parts = [torch.from_numpy(part) for part in (larger.indptr, larger.indices, larger.data)]
+    crow, col, values = (part.to(first.device) for part in parts)
+    kind = first.crow_indices().dtype if len(col) < 2**31 else torch.int64
+    return csr_tensor(crow.to(kind), col.to(kind), values.to(first.dtype), first.shape[1])
 
 
 def row_of_entries(crow: Tensor, num_entries: int) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,11 @@ from torchmetrics.functional.classification import (
 
 from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import CheckpointError, InputError, require_in
+from pamt_lightning.functional import rising_weight_decay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
+from pamt_lightning.nn.mlp import InputLinear
+
+WeightDecay = float | tuple[float, float]
 
 CALIBRATION_BINS = 10
 CHECKPOINT_FORMAT = 2
@@ -32,10 +37,13 @@ class Prediction:
     Attributes:
         probs: Class probabilities, shape ``[N, C]``; each row sums to one.
         logits: Output of the network alone, before propagation, if the method has such an output.
+        parts: The classes that parts of the method predict, by name, shape ``[N]`` each; their
+            accuracy is reported as well.
     """
 
     probs: Tensor
     logits: Tensor | None = None
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class NodeClassificationModule(pl.LightningModule):
@@ -48,7 +56,11 @@ class NodeClassificationModule(pl.LightningModule):
         num_features: Number of attributes; the command line fills it in from the data.
         num_classes: Number of classes; the command line fills it in from the data.
         lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only. Of
+            two values, it rises from the first to the second; the kept state is that of the best
+            epoch, so the validation nodes choose the value.
+        decay_epochs: The epochs in which two values of `weight_decay` rise, at most the epochs of
+            the trainer; the training does not stop before.
         log_every_n_epochs: How often metrics go to the loggers.
     """
 
@@ -66,18 +78,22 @@ class NodeClassificationModule(pl.LightningModule):
         num_features: int,
         num_classes: int,
         lr: float = 0.01,
-        weight_decay: float = 5e-4,
+        weight_decay: WeightDecay = 5e-4,
+        decay_epochs: int = 600,
         log_every_n_epochs: int = 10,
     ) -> None:
         super().__init__()
         require_in("[1, inf)", num_features=num_features, log_every_n_epochs=log_every_n_epochs)
         require_in("[2, inf)", num_classes=num_classes)
-        require_in("[0, inf)", lr=lr, weight_decay=weight_decay)
+        require_in("[0, inf)", lr=lr)
+        require_in("[1, inf)", whole=True, decay_epochs=decay_epochs)
+        weight_decay = _plain_decay(weight_decay)
         self.save_hyperparameters()
         self.num_features = num_features
         self.num_classes = num_classes
         self.lr = float(lr)  # the state of the optimiser holds both, and must be plain values
-        self.weight_decay = float(weight_decay)
+        self.weight_decay = weight_decay
+        self.decay_epochs = decay_epochs
         self.log_every_n_epochs = log_every_n_epochs
         self.last_loss: Tensor | None = None
         self.test_output: tuple[Tensor, Tensor] | None = None  # probabilities, true classes
@@ -113,6 +129,17 @@ class NodeClassificationModule(pl.LightningModule):
         """The negative log likelihood of the prediction on the validation nodes."""
         return negative_log_likelihood(prediction.probs, batch.graph.y, batch.graph.val_index)
 
+    def kept_state(self) -> dict[str, Tensor]:
+        """The state that is kept if this epoch is the best; training does not change it."""
+        return {name: value.detach().clone() for name, value in self.state_dict().items()}
+
+    def finish_training(self) -> None:
+        """Compute what only the end of the training needs; the kept state is loaded."""
+
+    def report(self) -> dict[str, Any]:
+        """What a method has to say of a finished run, for its record."""
+        return {}
+
     # Life cycle --------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
@@ -143,6 +170,10 @@ class NodeClassificationModule(pl.LightningModule):
                 f"{self.short_name} learns from the whole graph at once: leave out "
                 "`data.batch_size`."
             )
+        energy = self.trainer.strategy.reduce(self.fit_batch.energy, reduce_op="sum")
+        for layer in self.modules():
+            if isinstance(layer, InputLinear):
+                layer.fit_scale(float(energy) / self.fit_batch.num_nodes)
         # One seed for all processes, and the same for one as for several.
         torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
         if self.trainer.ckpt_path is None:
@@ -215,6 +246,8 @@ class NodeClassificationModule(pl.LightningModule):
         }
         if prediction.logits is not None:
             metrics["test_acc_network"] = accuracy(prediction.logits[index], target)
+        for name, part in prediction.parts.items():
+            metrics[f"test_acc_{name}"] = (part[index] == target).to(torch.float32).mean()
         self.test_output = (probs, target)
         self.log_dict(metrics, batch_size=1)
 
@@ -237,7 +270,31 @@ class NodeClassificationModule(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Adam; the L2 term is the weight decay of one parameter group."""
-        return self.make_optimizer(self.weight_decay)
+        return self.make_optimizer(self.current_decay)
+
+    @property
+    def min_epochs(self) -> int:
+        """The training does not stop before so many epochs."""
+        return 0 if isinstance(self.weight_decay, float) else self.schedule_epochs
+
+    @property
+    def schedule_epochs(self) -> int:
+        """The epochs in which the weight decay rises."""
+        most = self.trainer.max_epochs
+        return self.decay_epochs if most is None or most < 0 else min(self.decay_epochs, most)
+
+    @property
+    def current_decay(self) -> float:
+        """The weight decay of this epoch."""
+        if isinstance(self.weight_decay, float):
+            return self.weight_decay
+        return rising_weight_decay(self.current_epoch, *self.weight_decay, self.schedule_epochs)
+
+    def on_train_epoch_start(self) -> None:
+        """Set the weight decay of the epoch, if it is not the same in all."""
+        if not isinstance(self.weight_decay, float):
+            (optimizer,) = self.trainer.optimizers
+            optimizer.param_groups[0]["weight_decay"] = self.current_decay
 
     def make_optimizer(self, weight_decay: float) -> torch.optim.Optimizer:
         """A new Adam whose decay acts on `decayed_parameters` alone.
@@ -283,6 +340,19 @@ class NodeClassificationModule(pl.LightningModule):
             raise CheckpointError(
                 f"The checkpoint's weights do not fit this {type(self).__name__}: {error}"
             ) from error
+
+
+def _plain_decay(value: WeightDecay) -> float | tuple[float, float]:
+    """A weight decay as plain numbers, which a checkpoint holds."""
+    if isinstance(value, (int, float)):
+        require_in("[0, inf)", weight_decay=value)
+        return float(value)
+    if len(value) != 2:
+        raise InputError(f"`weight_decay` must be one or two numbers, got {value!r}.")
+    first, last = value
+    require_in("(0, inf)", note=", if there are two", weight_decay=first)
+    require_in(f"[{first}, inf)", note=", the second", weight_decay=last)
+    return float(first), float(last)
 
 
 def class_path_of(model: pl.LightningModule) -> str:

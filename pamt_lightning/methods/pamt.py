@@ -24,7 +24,7 @@ from pamt_lightning.functional import (
 from pamt_lightning.functional.mask import MaskNormalization, Representation
 from pamt_lightning.kernels.columns import row_softmax
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import Prediction
+from pamt_lightning.methods.base import Prediction, WeightDecay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 from pamt_lightning.methods.soft_labels import SoftLabelModule
 
@@ -83,7 +83,7 @@ class PAMTModule(SoftLabelModule):
         hidden_dim: int = 128,
         dropout: float = 0.2,
         lr: float = 0.05,
-        weight_decay: float = 0.025,
+        weight_decay: WeightDecay = 0.025,
         momentum: float = 0.5,
         refresh_interval: int = 30,
         pretrain_epochs: int = 100,
@@ -152,6 +152,7 @@ class PAMTModule(SoftLabelModule):
 
     def on_train_epoch_start(self) -> None:
         """Refresh mask and soft labels in every epoch t = 1, 2, ... with t mod t_u = 0 (step 4)."""
+        super().on_train_epoch_start()
         epoch = self.current_epoch + 1
         since = epoch - self.mask_from
         if self.refresh_interval and since >= 0 and since % self.refresh_interval == 0:
@@ -175,7 +176,7 @@ class PAMTModule(SoftLabelModule):
     def refresh(self, batch: GraphBatch, epoch: int) -> None:
         """Compute mask and soft labels from the current f_θ (Eq. 5 to 8), and blend (Eq. 11)."""
         masked = epoch >= self.mask_from
-        adj_mask = self.masked_adjacency(batch) if masked else self.structure(batch)
+        adj_mask = self.masked_adjacency(batch) if masked else batch.adj_norm
         new = self.propagated_labels(adj_mask, batch)
         old = self.soft_labels
         self.soft_labels = new if old is None else blend_soft_labels(old, new, self.momentum)
@@ -188,17 +189,13 @@ class PAMTModule(SoftLabelModule):
             )
         self.refresh_report = RefreshReport(epoch, adj_mask, mean_change)
 
-    def structure(self, batch: GraphBatch) -> SparseOperator:
-        """The matrix that the mask weighs: Â."""
-        return batch.adj_norm
-
     @torch.no_grad()
     def masked_adjacency(self, batch: GraphBatch, logits: Tensor | None = None) -> SparseOperator:
         """A_p of the current f_θ (Eq. 5 to 7), or Â if the mask is off; see `representation_of`."""
         if not self.mask:
-            return self.structure(batch)
+            return batch.adj_norm
         h = self.representation_of(batch, logits)
-        adj_mask = mask_adjacency(self.structure(batch), h, floor=self.mask_floor)
+        adj_mask = mask_adjacency(batch.adj_norm, h, floor=self.mask_floor)
         return renormalize_mask(adj_mask, self.mask_normalization)
 
     @torch.no_grad()
@@ -253,6 +250,10 @@ class PAMTModule(SoftLabelModule):
             for number in range(count)
         )
         return self.choose(batch, candidates)
+
+    def report(self) -> dict[str, Any]:
+        """What the prediction is propagated over, if the method chose it."""
+        return {"inference": self.chosen} if self.inference == "auto" else {}
 
     def choose(self, batch: GraphBatch, candidates: Iterable[tuple[int, Prediction]]) -> Prediction:
         """The best of several predictions on the validation nodes; the first of equals.

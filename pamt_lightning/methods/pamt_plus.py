@@ -1,51 +1,115 @@
-"""PAMT_plus: PAMT with three learners and edge trust, and one setting for all data sets."""
+"""PAMT_plus: learners that see the graph and the attributes in different ways, pooled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.errors import InputError, require_in, require_one_of
+from pamt_lightning.functional import (
+    fit_pool,
+    fit_sharpness,
+    join_graphs,
+    log_probabilities,
+    normalize_adjacency,
+    one_hot_rows,
+    pool,
+    principal_directions,
+    soft_cross_entropy,
+)
+from pamt_lightning.kernels.columns import row_softmax
+from pamt_lightning.kernels.features import DenseFeatures, as_features
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import Prediction
-from pamt_lightning.methods.pamt import INFERENCES, Inference, PAMTModule
+from pamt_lightning.methods.base import Prediction, WeightDecay
+from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
+from pamt_lightning.methods.propagate_then_train import PTAModule
 from pamt_lightning.nn import MLP
+from pamt_lightning.nn.mlp import unit_scale
 
-# `auto` chooses among the masked learner over Â, over A_p, alone and over the trusted graph, and
-# the two other learners.
-_OTHERS = ("unmasked", "graphless")
-CHOICES = (*INFERENCES, "trusted", *_OTHERS)
+Pooling = Literal["fitted", "equal"]
 
 
-class PAMTPlusModule(PAMTModule):
+@dataclass(frozen=True)
+class View:
+    """What one learner sees.
+
+    Attributes:
+        graph: Carries the labels it learns from and its prediction; without one it learns from the
+            labelled nodes alone.
+        inputs: Its attributes, parts of `PAMTPlusModule.hop_attributes`; none for all attributes.
+    """
+
+    graph: str | None
+    inputs: tuple[str, ...] = ()
+
+
+VIEWS = {
+    "graph": View("structure"),
+    "graph_reduced": View("structure", ("reduced",)),
+    "joined": View("joined", ("reduced",)),
+    "neighbours": View("neighbours", ("reduced",)),
+    "attributes": View(None, ("reduced",)),
+    "hops": View(None, ("hops",)),
+    "trusted_hops": View(None, ("reduced", "trusted_1", "trusted_2", "neighbours_1")),
+}
+PARTS = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1")
+
+_RIDGE = 50.0  # the pull of the pool towards equal weights
+_JUDGE_EVERY = 2  # epochs
+
+
+@dataclass(frozen=True)
+class ViewInputs:
+    """What the views need of one graph: the reduced attributes, and the graphs by name."""
+
+    reduced: Tensor
+    graphs: dict[str, SparseOperator]
+    trusted: SparseOperator
+
+
+@dataclass(frozen=True)
+class FitInputs:
+    """What a training needs beside: soft labels, and inputs of the training, then validation nodes.
+
+    The latter are those of the views without a graph.
+    """
+
+    views: ViewInputs
+    soft_labels: dict[str, Tensor]
+    labelled: dict[str, Tensor]
+
+
+class PAMTPlusModule(PTAModule):
     """PAMT_plus: an extension of the paper's method.
 
-    It is not known beforehand how reliable the edges are, so three MLPs learn side by side: one
-    uses all edges (labels propagated over Â, which is PTA), one weighs them by the attributes of
-    their ends and by its own mask (PAMT over the trusted graph), one uses none (labelled nodes
-    alone). The validation nodes decide whose prediction is kept, and what it is propagated over.
+    It is not known beforehand how far edges and attributes can be trusted, so several MLPs learn
+    side by side, each from another view of the data:
+
+    - ``graph``: PTA over Â, on all attributes;
+    - ``graph_reduced``: PTA over Â, on the attributes along their principal directions;
+    - ``joined``: the same over the trusted edges and the attribute neighbours together;
+    - ``neighbours``: the same over the attribute neighbours alone, without any edge;
+    - ``attributes``: the labelled nodes alone, without any graph;
+    - ``hops``: the labelled nodes alone, on attributes averaged over two hops of Â;
+    - ``trusted_hops``: the labelled nodes alone, on the attributes and their averages over one and
+      two hops of the trusted edges and over the attribute neighbours.
+
+    Each keeps its own best epoch. Their predictions are pooled with weights that are fitted to the
+    validation nodes and drawn towards equal ones.
 
     Args:
         hidden_dim: Size of the hidden layer of each MLP.
-        dropout: Dropout rate, on the attributes and on the hidden layer.
-        lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
-        momentum: β in [0, 1): share of the old soft labels that a refresh keeps (Eq. 11).
-        refresh_interval: t_u: epochs between two refreshes of mask and soft labels.
-        mask_from: First epoch with a mask.
-        adaptive_weighting: PTA's loss weights softmax(f)^γ with γ = ln(1 + t / 100).
-        attribute_trust: Whether the masked MLP's Â is weighted by the probability that an edge was
-            not drawn at random, estimated from the attributes of its ends; ``mask_floor`` applies
-            after it.
-        inference: ``auto`` chooses on the validation nodes among the ``unmasked`` MLP's prediction
-            (over Â), the ``graphless`` one's and, from its first mask on, the masked one's
-            (propagated over Â, over A_p, over the trusted graph, or not at all); with any other
-            value the masked MLP learns alone.
-        **options: All others are those of `PAMTModule`.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖²; see `NodeClassificationModule`.
+        decay_epochs: The epochs of the training.
+        num_directions: Number of principal directions that reduce the attributes.
+        num_neighbours: Number of attribute neighbours of a node; 0 leaves out what needs them.
+        pooling: ``fitted`` to the validation nodes, or ``equal`` weights.
+        **options: All others are those of `PTAModule`.
     """
 
     works_in_shares = False  # trust is estimated from all edges at once
@@ -56,123 +120,325 @@ class PAMTPlusModule(PAMTModule):
         num_classes: int,
         *,
         hidden_dim: int = 64,
-        dropout: float = 0.0,
-        lr: float = 0.1,
-        weight_decay: float = 0.005,
-        momentum: float = 0.0,
-        refresh_interval: int = 10,
-        mask_from: int = 100,
-        adaptive_weighting: bool = True,
-        attribute_trust: bool = True,
-        inference: Inference = "auto",
+        weight_decay: WeightDecay = (2e-4, 1e-2),
+        decay_epochs: int = 400,
+        num_directions: int = 128,
+        num_neighbours: int = 20,
+        pooling: Pooling = "fitted",
         **options: Any,
     ) -> None:
         super().__init__(
             num_features,
             num_classes,
             hidden_dim=hidden_dim,
-            dropout=dropout,
-            lr=lr,
             weight_decay=weight_decay,
-            momentum=momentum,
-            refresh_interval=refresh_interval,
-            mask_from=mask_from,
-            adaptive_weighting=adaptive_weighting,
-            inference=inference,
+            decay_epochs=decay_epochs,
             **options,
         )
-        self.attribute_trust = attribute_trust
-        self.others = torch.nn.ModuleDict()
-        if inference == "auto":
-            sizes = (num_features, hidden_dim, num_classes, dropout)
-            self.others.update({name: MLP(*sizes) for name in _OTHERS})
-            # Both start from the weights of PTA.
-            self.others["unmasked"].load_state_dict(self.net.state_dict())
-        self.unmasked_labels: Tensor | None = None
-        self.random_share: float | None = None
+        require_in("[1, inf)", whole=True, num_directions=num_directions)
+        require_in("[0, inf)", whole=True, num_neighbours=num_neighbours)
+        require_one_of(get_args(Pooling), pooling=pooling)
+        if self.stopping_loss != "nll":
+            raise InputError("PAMT_plus stops on `stopping_loss`='nll', got 'soft'.")
+        self.num_neighbours = num_neighbours
+        self.pooling: Pooling = pooling
+        size = min(num_directions, num_features)
+        self.views = {name: self._inputs_of(view) for name, view in VIEWS.items()}
+        if not num_neighbours:
+            del self.views["neighbours"]
+        nets = {
+            name: MLP(size * len(view.inputs), hidden_dim, num_classes, self.net.dropout)
+            for name, view in self.views.items()
+            if view.inputs
+        }
+        self.nets = torch.nn.ModuleDict(nets)
+        count = len(self.views)
+        self.directions: Tensor
+        self.register_buffer("directions", torch.zeros(num_features, size))
+        self.part_scales: Tensor
+        self.register_buffer("part_scales", torch.ones(len(PARTS)))
+        self.sharpness: Tensor
+        self.register_buffer("sharpness", torch.ones(count))
+        self.pool_weights: Tensor
+        self.register_buffer("pool_weights", torch.full((count,), 1.0 / count))
+        # Accuracy and loss of each view's best epoch on the validation nodes, and that epoch.
+        self.best: Tensor
+        self.register_buffer("best", torch.tensor([[-1.0, torch.inf, 0.0]]).repeat(count, 1))
+        self._pool_acc = self._pool_loss = torch.tensor(torch.nan)
+        self._kept: dict[str, dict[str, Tensor]] = {}
+        self._fit: FitInputs | None = None
+
+    def _inputs_of(self, view: View) -> View:
+        if self.num_neighbours:
+            return view
+        return View(view.graph, tuple(p for p in view.inputs if not p.startswith("neighbours")))
+
+    def net_of(self, view: str) -> MLP:
+        """The network of a view."""
+        found: Any = self.nets[view] if self.views[view].inputs else self.net
+        net: MLP = found
+        return net
+
+    @property
+    def with_graph(self) -> list[str]:
+        """The views that propagate over a graph."""
+        return [name for name, view in self.views.items() if view.graph]
+
+    @property
+    def without_graph(self) -> list[str]:
+        """The views that learn from the labelled nodes alone."""
+        return [name for name, view in self.views.items() if not view.graph]
+
+    # What the views see ------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def view_inputs(self, batch: GraphBatch) -> ViewInputs:
+        """The reduced attributes and the graphs of the views."""
+        reduced = batch.outputs(lambda x: as_features(x).linear(self.directions))
+        adj = batch.adj_norm
+        graphs = {"structure": adj}
+        trust = adj.with_values(batch.edge_trust)
+        if self.num_neighbours:
+            neighbours = batch.neighbours(self.num_neighbours)
+            by_attributes = SparseOperator.from_csr(neighbours, batch.dtype)
+            graphs["neighbours"] = normalize_adjacency(by_attributes)
+        else:
+            neighbours = torch.sparse_csr_tensor(
+                torch.zeros_like(adj.crow), adj.col[:0], adj.values[:0], adj.shape
+            )
+        graphs["joined"] = join_graphs(trust, neighbours)
+        trusted = adj.with_values(adj.values * batch.edge_trust)
+        return ViewInputs(reduced, graphs, trusted)
+
+    def hop_attributes(self, inputs: ViewInputs) -> Iterator[tuple[int, Tensor]]:
+        """The reduced attributes and their averages over hops, with their place in `PARTS`.
+
+        One at a time: a large graph cannot hold all of them.
+        """
+        structure, reduced = inputs.graphs["structure"], inputs.reduced
+        yield 0, reduced
+        yield 1, structure @ (structure @ reduced)
+        trusted = inputs.trusted @ reduced
+        yield 2, trusted
+        yield 3, inputs.trusted @ trusted
+        if "neighbours" in inputs.graphs:
+            yield 4, inputs.graphs["neighbours"] @ reduced
 
     # Life cycle --------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Also make the labels of the unmasked learner, which are the same in all epochs."""
+        """Compute what the views see, and the labels that they learn from."""
         super().on_fit_start()
         batch = self.fit_batch
-        if self.attribute_trust:
-            self.random_share = 1.0 - float(self.edge_trust(batch).double().mean())
-        if self.others:
-            self.unmasked_labels = self.propagated_labels(batch.adj_norm, batch)
+        resumed = self.trainer.ckpt_path is not None
+        if not resumed:
+            self._kept = {}
+            self.best[:] = torch.tensor([-1.0, torch.inf, 0.0])
+            directions = principal_directions(batch.graph.x, self.directions.shape[1])
+            self.directions = directions.to(self.directions)
+        inputs = self.view_inputs(batch)
+        if not resumed:
+            self.directions *= unit_scale(inputs.reduced)
+            inputs = self.view_inputs(batch)
+        labels = {
+            name: self.propagated_labels(inputs.graphs[str(self.views[name].graph)], batch)
+            for name in self.with_graph
+            if name != "graph"
+        }
+        rows = torch.cat([batch.train_index, batch.val_index])
+        parts: dict[str, Tensor] = {}
+        for place, part in self.hop_attributes(inputs):
+            if not resumed:
+                self.part_scales[place] = unit_scale(part)
+            parts[PARTS[place]] = self.part_scales[place] * part[rows]
+        labelled = {
+            name: torch.cat([parts[part] for part in self.views[name].inputs], dim=1)
+            for name in self.without_graph
+        }
+        for name in self.nets:
+            self.net_of(name).input.scale.fill_(len(self.views[name].inputs) ** -0.5)
+        self._fit = FitInputs(inputs, labels, labelled)
 
-    def structure(self, batch: GraphBatch) -> SparseOperator:
-        """The trusted graph, or Â without ``attribute_trust``."""
-        return batch.trusted_adj if self.attribute_trust else batch.adj_norm
+    def setup(self, stage: str) -> None:
+        """Forget the inputs of a training that was interrupted."""
+        super().setup(stage)
+        self._fit = None
 
-    @torch.no_grad()
-    def edge_trust(self, batch: GraphBatch) -> Tensor:
-        """The trust in each stored entry of the adjacency, in [0, 1]."""
-        adj = batch.adj_norm
-        edges = adj.row_index != adj.col  # not the self-loops
-        return (self.structure(batch).values / adj.values)[edges]
-
-    def mask_similarity(self, batch: GraphBatch) -> Tensor:
-        """Trust times A_s, for each stored entry of the adjacency."""
-        return super().mask_similarity(batch) * self.edge_trust(batch)
-
-    # The method --------------------------------------------------------------------------------
-
-    def training_loss(self, batch: GraphBatch) -> Tensor:
-        """The sum of the losses of the learners, which share no weights.
-
-        The graphless learner sees all labelled nodes in every step.
-        """
-        loss = super().training_loss(batch)
-        if not self.others:
-            return loss
-        unmasked, graphless = (self._learner(name) for name in _OTHERS)
-        loss = loss + self.soft_label_loss(unmasked, self.unmasked_labels, batch)
-        return loss + cross_entropy(graphless(batch.train_x), batch.train_y)
-
-    def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """W₁ of each learner."""
-        others: list[Any] = list(self.others.values())
-        return [*super().decayed_parameters(), *(net.input.weight for net in others)]
+    def on_fit_end(self) -> None:
+        """Release the inputs."""
+        super().on_fit_end()
+        self._fit = None
 
     @property
-    def chosen(self) -> str:
-        """The learner and form of the prediction; see ``inference``."""
-        return CHOICES[int(self.inference_choice)] if self.others else super().chosen
+    def fit_inputs(self) -> FitInputs:
+        """The inputs of the training."""
+        if self._fit is None:
+            raise RuntimeError("There is no training: `on_fit_start` makes its inputs.")
+        return self._fit
+
+    @property
+    def min_epochs(self) -> int:
+        """The training takes so many epochs: each view keeps its own best one."""
+        return self.schedule_epochs
+
+    def on_train_start(self) -> None:
+        """Train no more if the resumed training had finished."""
+        super().on_train_start()
+        self.trainer.should_stop |= self.current_epoch >= self.min_epochs
+
+    def on_train_epoch_end(self) -> None:
+        """Stop after the last epoch."""
+        self.trainer.should_stop |= self.current_epoch + 1 >= self.min_epochs
+
+    # Training ----------------------------------------------------------------------------------
+
+    def training_loss(self, batch: GraphBatch) -> Tensor:
+        """The sum of the losses of all views, which share no weights."""
+        loss = super().training_loss(batch)  # the view `graph`
+        reduced = self.fit_inputs.views.reduced
+        if batch.nodes is not None:
+            reduced = reduced[batch.nodes]
+        for name, labels in self.fit_inputs.soft_labels.items():
+            loss = loss + self.soft_label_loss(self.net_of(name)(reduced), labels, batch)
+        target = one_hot_rows(
+            batch.train_y, torch.arange(len(batch.train_y)), self.num_classes, batch.dtype
+        )
+        for name, rows in self.fit_inputs.labelled.items():
+            logits = self.net_of(name)(rows[: len(target)])
+            loss = loss + self.loss_weight * soft_cross_entropy(logits, target)
+        return loss
+
+    def decayed_parameters(self) -> list[torch.nn.Parameter]:
+        """W₁ of each view."""
+        return [self.net_of(name).input.weight for name in self.views]
+
+    def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
+        """In a training, judge each view by itself; the metrics are means over the views."""
+        if self.trainer.state.fn != "fit":
+            super().validation_step(batch, batch_idx)
+            return
+        epoch = self.current_epoch + 1
+        if epoch % _JUDGE_EVERY == 0 or epoch == self.min_epochs or not self._kept:
+            self._judge(batch)
+        acc, loss = self.best[:, 0], self.best[:, 1]
+        self.log_dict({"val_acc": acc.mean(), "val_loss": loss.mean()}, batch_size=1, logger=False)
+        if self._logs_this_epoch:
+            views = {f"val_acc_{name}": acc[place] for place, name in enumerate(self.views)}
+            self._log_epoch({"val_acc": acc.mean(), "val_loss": loss.mean(), **views})
+
+    def _judge(self, batch: GraphBatch) -> None:
+        """Keep the state of each view that is better than ever on the validation nodes."""
+        y, index = batch.graph.y[batch.val_index], batch.val_index
+        for place, name in enumerate(self.views):
+            probs = (
+                self._propagated(name, batch, self.fit_inputs.views)[index]
+                if self.views[name].graph
+                else row_softmax(self.net_of(name)(self._validation_rows(name)))
+            )
+            acc, loss = float(accuracy(probs, y)), float(negative_log_likelihood(probs, y))
+            if (acc, -loss) > (float(self.best[place, 0]), -float(self.best[place, 1])):
+                self.best[place] = torch.tensor([acc, loss, self.current_epoch + 1])
+                state = self.net_of(name).state_dict()
+                self._kept[name] = {key: value.clone() for key, value in state.items()}
+
+    def _validation_rows(self, name: str) -> Tensor:
+        return self.fit_inputs.labelled[name][len(self.fit_batch.train_index) :]
+
+    def kept_state(self) -> dict[str, Tensor]:
+        """The state with the best weights of each view."""
+        state = super().kept_state()
+        for name, weights in self._kept.items():
+            prefix = f"nets.{name}" if self.views[name].inputs else "net"
+            state |= {f"{prefix}.{key}": value for key, value in weights.items()}
+        return state
+
+    @torch.no_grad()
+    def finish_training(self) -> None:
+        """Fit the pool to the validation nodes."""
+        self.eval()
+        batch = self.fit_batch
+        index, y = batch.val_index, batch.graph.y[batch.val_index]
+        views = dict(self._predictions(batch, self.fit_inputs.views))
+        log_probs = torch.stack([log_probabilities(views[name][index]) for name in self.views])
+        sharpness = torch.tensor([fit_sharpness(each, y) for each in log_probs])
+        self.sharpness.copy_(sharpness)
+        self.pool_weights.fill_(1.0 / len(self.views))
+        if self.pooling == "fitted":
+            tempered = torch.log_softmax(sharpness.to(log_probs)[:, None, None] * log_probs, dim=2)
+            self.pool_weights.copy_(fit_pool(tempered, y, _RIDGE))
+        pooled = pool(log_probs, self.pool_weights.cpu() * sharpness)
+        self._pool_acc, self._pool_loss = accuracy(pooled, y), negative_log_likelihood(pooled, y)
+
+    def report(self) -> dict[str, Any]:
+        """The pool on the validation nodes; of each view weight, accuracy there and best epoch."""
+        rows = zip(self.pool_weights.tolist(), self.best.tolist(), strict=True)
+        views = {
+            name: {"weight": round(weight, 4), "val_acc": best[0], "best_epoch": int(best[2])}
+            for name, (weight, best) in zip(self.views, rows, strict=True)
+        }
+        pooled = {"val_acc": float(self._pool_acc), "val_loss": float(self._pool_loss)}
+        return {**pooled, "views": views}
+
+    # Prediction --------------------------------------------------------------------------------
 
     def predict_nodes(self, batch: GraphBatch) -> Prediction:
-        """Class probabilities of the chosen learner and form."""
-        logits = batch.outputs(self._learner(self.chosen))
-        return Prediction(self.predict_by(self.chosen, logits, batch), logits)
+        """The pooled class probabilities."""
+        inputs = self._fit.views if self._fit is not None else self.view_inputs(batch)
+        places = {name: place for place, name in enumerate(self.views)}
+        equal = torch.full_like(self.pool_weights, 1.0 / len(self.views))
+        fitted_scores = equal_scores = torch.zeros((), device=self.device)
+        parts: dict[str, Tensor] = {}
+        for name, probs in self._predictions(batch, inputs):
+            place = places[name]
+            log_probs = self.sharpness[place] * log_probabilities(probs)
+            fitted_scores = fitted_scores + self.pool_weights[place] * log_probs
+            equal_scores = equal_scores + equal[place] * log_probs
+            parts[name] = probs.argmax(1)
+        parts["equal_weights"] = equal_scores.argmax(1)
+        probs = torch.softmax(fitted_scores, dim=1).to(batch.dtype)
+        return Prediction(probs, parts=parts)
 
-    def predict_for_validation(self, batch: GraphBatch) -> Prediction:
-        """Choose by the accuracy on the validation nodes, then by loss; the first of equals."""
-        if not self.others:
-            return super().predict_for_validation(batch)
-        return self.choose(batch, self._candidates(batch))
+    def _predictions(
+        self, batch: GraphBatch, inputs: ViewInputs
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Class probabilities of every node, view by view."""
+        for name in self.with_graph:
+            yield name, self._propagated(name, batch, inputs)
+        for name, logits in self._logits_without_graph(inputs):
+            yield name, row_softmax(logits)
 
-    def _candidates(self, batch: GraphBatch) -> Iterator[tuple[int, Prediction]]:
-        # Before its first mask the masked learner is no candidate.
-        names = CHOICES if self.current_epoch + 1 >= self.mask_from else _OTHERS
-        logits: dict[MLP, Tensor] = {}
-        for name in names:
-            if name == "trusted" and not self.attribute_trust:
-                continue  # the same as `structure`
-            learner = self._learner(name)
-            if learner not in logits:
-                logits[learner] = batch.outputs(learner)
-            probs = self.predict_by(name, logits[learner], batch)
-            yield CHOICES.index(name), Prediction(probs, logits[learner])
+    def _propagated(self, name: str, batch: GraphBatch, inputs: ViewInputs) -> Tensor:
+        view = self.views[name]
+        x = DenseFeatures(inputs.reduced) if view.inputs else None
+        logits = batch.outputs(self.net_of(name), x)
+        return self.propagated_prediction(logits, inputs.graphs[str(view.graph)])
 
-    def _learner(self, name: str) -> MLP:
-        learner: Any = self.others[name] if name in _OTHERS else self.net
-        network: MLP = learner
-        return network
+    def _logits_without_graph(self, inputs: ViewInputs) -> Iterator[tuple[str, Tensor]]:
+        """Output for every node; the first layer takes its attributes part by part."""
+        hidden: dict[str, Tensor] = {}
+        size = self.directions.shape[1]
+        for place, part in self.hop_attributes(inputs):
+            for name in self.without_graph:
+                if PARTS[place] not in self.views[name].inputs:
+                    continue
+                first = self.views[name].inputs.index(PARTS[place]) * size
+                layer = self.net_of(name).input
+                weight = layer.scale * self.part_scales[place] * layer.weight[first : first + size]
+                product = part @ weight
+                hidden[name] = hidden[name] + product if name in hidden else product
+        for name, total in hidden.items():
+            net = self.net_of(name)
+            yield name, net.output(torch.relu(total + net.input.bias))
 
-    def predict_by(self, inference: str, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """Class probabilities from the logits of a learner."""
-        if inference == "trusted":
-            return self.propagated_prediction(logits, batch.trusted_adj)
-        inference = {"unmasked": "structure", "graphless": "network"}.get(inference, inference)
-        return super().predict_by(inference, logits, batch)
+    # Checkpoint --------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the best weights of each view, which a resumed training goes on from."""
+        super().on_save_checkpoint(checkpoint)
+        if "loops" in checkpoint:
+            checkpoint["kept_views"] = self._kept
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore the best weights of each view."""
+        super().on_load_checkpoint(checkpoint)
+        self._kept = checkpoint.get("kept_views", {})

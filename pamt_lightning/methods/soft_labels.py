@@ -17,7 +17,7 @@ from pamt_lightning.functional import (
 )
 from pamt_lightning.kernels.columns import by_column, row_softmax
 from pamt_lightning.kernels.operator import SparseOperator
-from pamt_lightning.methods.base import NodeClassificationModule, Prediction
+from pamt_lightning.methods.base import NodeClassificationModule, Prediction, WeightDecay
 from pamt_lightning.nn import MLP
 
 StoppingLoss = Literal["nll", "soft"]
@@ -57,7 +57,7 @@ class SoftLabelModule(NodeClassificationModule):
         hidden_dim: int = 64,
         dropout: float = 0.0,
         lr: float = 0.1,
-        weight_decay: float = 0.005,
+        weight_decay: WeightDecay = 0.005,
         alpha: float = 0.1,
         num_steps: int = 10,
         loss_weight: float = 0.05,
@@ -136,10 +136,10 @@ class SoftLabelModule(NodeClassificationModule):
 
     def training_loss(self, batch: GraphBatch) -> Tensor:
         """λ times the soft-label cross entropy (PAMT, Eq. 10)."""
-        return self.soft_label_loss(self.net, self.soft_labels, batch)
+        return self.soft_label_loss(self.net(batch.x), self.soft_labels, batch)
 
-    def soft_label_loss(self, net: MLP, labels: Tensor | None, batch: GraphBatch) -> Tensor:
-        """The loss of an MLP on soft labels of the nodes of a step.
+    def soft_label_loss(self, logits: Tensor, labels: Tensor | None, batch: GraphBatch) -> Tensor:
+        """The loss of an MLP's output on soft labels of the nodes of a step.
 
         On some of the nodes it is scaled up, so that its mean over batches is that of all nodes.
         """
@@ -149,7 +149,6 @@ class SoftLabelModule(NodeClassificationModule):
         scale *= batch.rows.world_size  # DDP takes the mean of the processes' gradients
         if batch.nodes is not None:
             scale *= batch.num_nodes / len(batch.nodes)
-        logits: Tensor = net(batch.x)
         gamma = self.gamma()
         weights = None if gamma == 0.0 else confidence_weights(logits, gamma)
         return scale * soft_cross_entropy(logits, batch.rows_of(labels), weights)

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import require_in
-from pamt_lightning.methods.base import NodeClassificationModule, Prediction
+from pamt_lightning.methods.base import NodeClassificationModule, Prediction, WeightDecay
 from pamt_lightning.nn import APPNP, GAT, GCN, MLP, SGC, RobustGCN
 
 
@@ -53,7 +53,7 @@ class MLPModule(SupervisedModule):
         num_classes: int,
         hidden_dim: int = 64,
         dropout: float = 0.5,
-        weight_decay: float = 0.005,
+        weight_decay: WeightDecay = 0.005,
         **options: Any,
     ) -> None:
         super().__init__(num_features, num_classes, weight_decay=weight_decay, **options)
@@ -113,7 +113,7 @@ class GATModule(SupervisedModule):
         dropout: float = 0.6,
         attention_dropout: float = 0.6,
         lr: float = 0.005,
-        weight_decay: float = 5e-4,
+        weight_decay: WeightDecay = 5e-4,
         **options: Any,
     ) -> None:
         super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
@@ -177,7 +177,7 @@ class SGCModule(SupervisedModule):
         num_classes: int,
         num_steps: int = 2,
         lr: float = 0.2,
-        weight_decay: float = 1.3e-5,
+        weight_decay: WeightDecay = 1.3e-5,
         **options: Any,
     ) -> None:
         super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
@@ -204,7 +204,7 @@ class APPNPModule(SupervisedModule):
         dropout: float = 0.5,
         alpha: float = 0.1,
         num_steps: int = 10,
-        weight_decay: float = 0.005,
+        weight_decay: WeightDecay = 0.005,
         **options: Any,
     ) -> None:
         super().__init__(num_features, num_classes, weight_decay=weight_decay, **options)

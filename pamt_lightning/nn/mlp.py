@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +12,19 @@ from pamt_lightning.errors import require_in
 from pamt_lightning.kernels.columns import linear_by_column
 from pamt_lightning.kernels.features import Features, as_features
 
+# Mean of Σx² over the nodes of Cora_ML, Citeseer and MS_Academic when each row sums to one: the
+# scale for which the published learning rates and weight decays were chosen.
+ROW_ENERGY = 0.036
+
 
 class InputLinear(nn.Module):
-    """Dropout and a linear map on dense or sparse attributes."""
+    """Dropout and a linear map on dense or sparse attributes, whatever their unit.
+
+    Attributes are multiplied by the buffer ``scale``, which a training sets (`fit_scale`): what a
+    learning rate and a weight decay mean does not depend on the data.
+    """
+
+    scale: Tensor
 
     def __init__(
         self, num_features: int, out_dim: int, dropout: float = 0.0, bias: bool = True
@@ -29,11 +40,32 @@ class InputLinear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
+        self.register_buffer("scale", torch.ones(()))
+        self.register_load_state_dict_pre_hook(_add_scale)
+
+    def fit_scale(self, row_energy: float) -> None:
+        """Bring attributes whose Σx² has this mean over the nodes to `ROW_ENERGY`."""
+        self.scale.fill_(_scale(row_energy))
 
     def forward(self, x: Tensor | Features) -> Tensor:
         """Map attributes ``[N, F]`` to ``[N, D]``."""
-        out = as_features(x).dropout(self.dropout, self.training).linear(self.weight)
+        weight = self.scale * self.weight  # smaller than the attributes
+        out = as_features(x).dropout(self.dropout, self.training).linear(weight)
         return out if self.bias is None else out.add_(self.bias)
+
+
+def unit_scale(x: Tensor) -> float:
+    """The factor that brings the rows of a dense matrix to `ROW_ENERGY`."""
+    return _scale(float(x.double().square().sum()) / max(1, len(x)))
+
+
+def _scale(row_energy: float) -> float:
+    return math.sqrt(ROW_ENERGY / row_energy) if row_energy > 0 else 1.0
+
+
+def _add_scale(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
+    """Checkpoints of version 0.1 have no scale: they multiplied by nothing."""
+    state.setdefault(f"{prefix}scale", torch.ones(()))
 
 
 class MLP(nn.Module):

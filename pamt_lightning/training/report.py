@@ -17,11 +17,9 @@ from pamt_lightning.training.stopping import BEST
 def print_run(result: RunResult) -> None:
     """Print the results of a run."""
     record = result.record
-    sizes, noise, inference = record["sizes"], record["structure_noise"], record["inference"]
+    sizes, noise, inference = record["sizes"], record["structure_noise"], record.get("inference")
     seed = "" if record["split"] == "given" else f", seed {record['split_seed']}"
-    tests, random_edges = record["test_metrics"], record["random_edges"]
-    if random_edges is not None:
-        random_edges = f"up to {100 * random_edges:.0f} % of the edges look drawn at random"
+    tests = record["test_metrics"]
     unreached = tests.get("test_unreached")
     seconds, num_threads = record["seconds"], record["environment"]["threads"]
     threads = "1 thread" if num_threads == 1 else f"{num_threads} threads"
@@ -37,10 +35,11 @@ def print_run(result: RunResult) -> None:
         ("init seed", str(record["init_seed"])),
         ("epochs", f"{record['epochs']}, best {record['best_epoch']}"),
         ("inference", inference and f"{inference}, chosen on the validation nodes"),
-        ("random edges", random_edges),
+        ("views", _pool_weights(record.get("views", {}))),
         ("val accuracy", percent(record["val_acc"])),
         ("test accuracy", percent(record["test_acc"])),
         ("  MLP alone", percent(tests.get("test_acc_network"))),
+        ("  equal weights", percent(tests.get("test_acc_equal_weights"))),
         ("unreached", f"{percent(unreached)} of the test nodes" if unreached else None),
         ("seconds", f"{seconds:.{1 if seconds >= 1 else 3}f}, {threads}"),
         ("checkpoint", folder and f"{folder}/{BEST}"),
@@ -49,6 +48,16 @@ def print_run(result: RunResult) -> None:
         ("plots", None if plots_available() else "none: pip install 'pamt-lightning[plots]'"),
     ]
     print_table(_title(record["method"], result.datamodule), rows)
+
+
+def _pool_weights(views: Mapping[str, Mapping[str, float]]) -> str | None:
+    """The weights of the views in the pool, the largest first, in percent of their sum."""
+    total = sum(view["weight"] for view in views.values())
+    if not total:
+        return None
+    ordered = sorted(views, key=lambda name: -views[name]["weight"])
+    shares = {name: round(100 * views[name]["weight"] / total) for name in ordered}
+    return ", ".join(f"{name} {share} %" for name, share in shares.items() if share)
 
 
 def print_metrics(metrics: Mapping[str, float], method: str, data: GraphDataModule) -> None:

@@ -20,7 +20,6 @@ from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.files import write_whole
 from pamt_lightning.graph import Graph
 from pamt_lightning.methods.base import NodeClassificationModule
-from pamt_lightning.methods.pamt import PAMTModule
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.memory import peak_memory_mb
 from pamt_lightning.training.stopping import BestStopping
@@ -39,7 +38,6 @@ def result_record(
 ) -> dict[str, Any]:
     """Everything worth keeping of a run; TensorBoard gets the hyper-parameters."""
     graph, split = data.graph, data.split
-    by_choice = isinstance(model, PAMTModule) and model.inference == "auto"
     record = {
         "method": config.method,
         "dataset": data.dataset_name,
@@ -54,8 +52,6 @@ def result_record(
         "val_loss": stopping.best_loss if stopping.best_state else None,
         "epochs": trainer.fit_loop.epoch_progress.current.completed,
         "best_epoch": stopping.best_epoch,
-        "inference": model.chosen if by_choice else None,
-        "random_edges": getattr(model, "random_share", None),
         "seconds": round(stopping.seconds, 3),
         "peak_memory_mb": peak_memory_mb(),
         "test_metrics": dict(test_metrics),
@@ -70,6 +66,7 @@ def result_record(
         "environment": environment(),
         "command": ["pamt", *sys.argv[1:]],
         "config": config.to_dict(),
+        **model.report(),
     }
     _log_hparams(trainer, model, record)
     return record

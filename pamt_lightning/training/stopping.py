@@ -26,6 +26,7 @@ class BestStopping(Checkpoint):
 
     The published protocol: patience is reset whenever ``val_acc`` *or* ``val_loss`` reaches its
     best value so far; the best state is that with the highest accuracy, then with the lowest loss.
+    A method may ask for a number of epochs before (`NodeClassificationModule.min_epochs`).
     When the training ends, the module and ``best.ckpt`` hold that state.
 
     ``last.ckpt`` holds all that a resumed run needs, the best state included, so the two files do
@@ -81,21 +82,21 @@ class BestStopping(Checkpoint):
 
     # Hooks -------------------------------------------------------------------------------------
 
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Reset everything, also the clock: its time includes pretraining."""
         if stage == "fit":
             self._reset()
 
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Note that there is a new validation: patience counts validations."""
         self._validated = not trainer.sanity_checking
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Stop at once if the resumed run had stopped already."""
-        if self.out_of_patience:
+        if self.out_of_patience and trainer.current_epoch >= pl_module.min_epochs:
             trainer.should_stop = True
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Judge the newest validation, keep its state if it is the best, save if it is time."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
@@ -104,9 +105,9 @@ class BestStopping(Checkpoint):
         is_time = time.monotonic() - self._written >= self.save_seconds
         # Clocks differ, and either all processes must save or none.
         if self.best_state and trainer.strategy.broadcast(is_time):  # type: ignore[arg-type]
-            self.save(trainer)
+            self.save(trainer, BEST, LAST)
 
-    def _judge(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def _judge(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._validated = False
         acc, loss = (float(trainer.callback_metrics[name]) for name in ("val_acc", "val_loss"))
         if not math.isfinite(loss):
@@ -116,13 +117,12 @@ class BestStopping(Checkpoint):
             )
         if self.update(acc, loss):
             self.best_epoch = trainer.current_epoch + 1
-            # Clones, because training changes the tensors in place.
-            self.best_state = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
-        if self.out_of_patience:
+            self.best_state = pl_module.kept_state()
+        if self.out_of_patience and trainer.current_epoch + 1 >= pl_module.min_epochs:
             trainer.should_stop = True
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write both files and load the best state into the module."""
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Write both files, load the best state into the module and let that finish it."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         if not self.best_state:
@@ -130,18 +130,21 @@ class BestStopping(Checkpoint):
                 "nothing was trained and validated: there must be at least one epoch with a "
                 "validation (see trainer.max_epochs, trainer.limit_val_batches)."
             )
-        self.save(trainer)
+        self.save(trainer, LAST)
         pl_module.load_state_dict(self.best_state)
+        pl_module.finish_training()
+        self.best_state = pl_module.kept_state()
+        self.save(trainer, BEST)
 
-    def save(self, trainer: pl.Trainer) -> None:
-        """Write ``best.ckpt`` and ``last.ckpt``."""
+    def save(self, trainer: pl.Trainer, *names: str) -> None:
+        """Write ``best.ckpt``, ``last.ckpt`` or both."""
         now = time.monotonic()
         self.seconds += now - self._started
         self._started = self._written = now
         folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
         if not folder:
             return
-        for name in (BEST, LAST):
+        for name in names:
             self._writing_best = name == BEST
             part = Path(folder) / f".{name}.part"
             trainer.save_checkpoint(part)
@@ -151,7 +154,7 @@ class BestStopping(Checkpoint):
                 os.replace(part, part.with_name(name))
 
     def on_save_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+        self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]
     ) -> None:
         """For ``best.ckpt``, save the best state, without what only a resumed run needs."""
         if not self._writing_best:

@@ -24,7 +24,7 @@ from pamt_lightning.data.raw import (
     check_positions,
     fits_float32,
 )
-from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, l1_normalize, scaling_kind
+from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, normalize_rows, scaling_kind
 from pamt_lightning.data.store.edges import EdgeSorter
 from pamt_lightning.data.store.format import FORMAT, HEADER, VERSION, NpyStream
 from pamt_lightning.data.synthetic import BlockModel, SyntheticOptions
@@ -47,8 +47,8 @@ class GraphStoreWriter:
         num_features: Number of attributes d.
         class_names: Names of class 0, 1, …
         feature_names: Names of the attributes, if they have any.
-        scale_features: ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default ``l1``
-            for sparse attributes and ``standard`` for dense ones.
+        scale_features: ``l2``, ``l1``, ``standard`` or ``none``, see `GraphDataModule`; by default
+            ``l2`` for sparse attributes and ``standard`` for dense ones.
 
     Attributes:
         split: The positions of nodes in ``train``, ``val`` and ``test``, if the graph has a split.
@@ -175,8 +175,8 @@ class GraphStoreWriter:
             features.sum_duplicates()
         if self._scaling == "standard":
             self._moments.add(features)
-        elif self._scaling == "l1":
-            features = l1_normalize(features.astype(np.float32))
+        elif self._scaling in ("l1", "l2"):
+            features = normalize_rows(features.astype(np.float32), self._scaling)
         if not is_sparse:
             self._stream("features", np.float32, self.num_features).append(features)
             return
