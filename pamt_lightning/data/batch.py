@@ -112,7 +112,7 @@ class GraphBatch:
         """Σx² over the nodes of this process, in double precision."""
         x = self._whole.x
         values = x.values if isinstance(x, SparseFeatures) else x.matrix.reshape(-1)
-        parts = [part.double().square().sum() for part in values.split(_VALUES_AT_ONCE)]
+        parts = [part.double().square().sum() for part in torch.split(values, _VALUES_AT_ONCE)]
         return torch.stack(parts).sum() if parts else torch.zeros((), dtype=torch.float64)
 
     @cached_property
@@ -131,9 +131,7 @@ class GraphBatch:
             self._neighbours[count] = found.to(self.device)
         return self._neighbours[count]
 
-    def outputs(
-        self, network: Callable[[Features], Tensor], x: Features | None = None
-    ) -> Tensor:
+    def outputs(self, network: Callable[[Features], Tensor], x: Features | None = None) -> Tensor:
         """The output ``[N, C]`` of a network, computed for ``batch_size`` nodes at a time.
 
         The network maps each row of ``x``, by default the attributes of the nodes, to a row.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import Bounds, minimize, minimize_scalar
 from torch import Tensor
 
 from pamt_lightning.errors import require_in, require_shape
@@ -60,8 +62,8 @@ def fit_pool(log_probs: Tensor, target: Tensor, ridge: float) -> Tensor:
     equal = torch.full((len(log_probs),), 1.0 / len(log_probs), dtype=torch.float64)
     log_probs, target = log_probs.double().cpu(), target.cpu()
 
-    def loss(point: object) -> tuple[float, object]:
-        weights = torch.as_tensor(point, dtype=torch.float64)
+    def loss(point: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        weights = torch.from_numpy(point)
         scores = torch.log_softmax(torch.tensordot(weights, log_probs, 1), dim=1)
         error = scores.exp()
         error[torch.arange(len(target)), target] -= 1.0
@@ -70,8 +72,8 @@ def fit_pool(log_probs: Tensor, target: Tensor, ridge: float) -> Tensor:
         value = value + 0.5 * ridge * (weights - equal).square().sum()
         return float(value), gradient.numpy()
 
-    bounds = [(0.0, None)] * len(equal)
-    found = minimize(loss, equal.numpy(), jac=True, bounds=bounds, method="L-BFGS-B")
+    limits = Bounds(0.0, np.inf)
+    found = minimize(loss, equal.numpy(), jac=True, bounds=limits, method="L-BFGS-B")
     return torch.from_numpy(found.x)
 
 

@@ -32,23 +32,24 @@ def gram_product(x: Tensor, dense: Tensor) -> Tensor:
     of ``dense``.
     """
     total = torch.zeros_like(dense)
-    sparse = x.layout == torch.sparse_csr
-    parts = (x.crow_indices(), x.col_indices(), x.values()) if sparse else ()
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, x.shape[0]))
-        if sparse:
-            crow, col, values = parts
-            first, last = int(crow[rows.start]), int(crow[rows.stop])
-            crow = crow[rows.start : rows.stop + 1] - first
-            arrays = (values[first:last].to(dense.dtype), col[first:last], crow)
-            shape = (rows.stop - rows.start, x.shape[1])
+        if x.layout == torch.sparse_csr:
             # SciPy multiplies by the transpose without making it.
-            block = sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)
+            block = _block_of_rows(x, rows, dense.dtype)
             total += torch.from_numpy(block.T @ (block @ dense.numpy()))
         else:
             matrix = x[rows].cpu().to(dense.dtype)
             total += matrix.T @ (matrix @ dense)
     return total
+
+
+def _block_of_rows(x: Tensor, rows: slice, dtype: torch.dtype) -> sp.csr_array:
+    crow = x.crow_indices()[rows.start : rows.stop + 1]
+    entries = slice(int(crow[0]), int(crow[-1]))
+    arrays = (x.values()[entries].to(dtype), x.col_indices()[entries], crow - crow[0])
+    shape = (rows.stop - rows.start, x.shape[1])
+    return sp.csr_array(tuple(array.cpu().numpy() for array in arrays), shape=shape)
 
 
 def symmetric_pattern(rows: Tensor, cols: Tensor, size: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -55,6 +55,7 @@ VIEWS = {
     "neighbours": View("neighbours", ("reduced",)),
     "attributes": View(None, ("reduced",)),
     "hops": View(None, ("hops",)),
+    "neighbour_hop": View(None, ("neighbours_1",)),
     "trusted_hops": View(None, ("reduced", "trusted_1", "trusted_2", "neighbours_1")),
 }
 PARTS = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1")
@@ -96,6 +97,8 @@ class PAMTPlusModule(PTAModule):
     - ``neighbours``: the same over the attribute neighbours alone, without any edge;
     - ``attributes``: the labelled nodes alone, without any graph;
     - ``hops``: the labelled nodes alone, on attributes averaged over two hops of Â;
+    - ``neighbour_hop``: the labelled nodes alone, on attributes averaged over the attribute
+      neighbours;
     - ``trusted_hops``: the labelled nodes alone, on the attributes and their averages over one and
       two hops of the trusted edges and over the attribute neighbours.
 
@@ -121,7 +124,7 @@ class PAMTPlusModule(PTAModule):
         *,
         hidden_dim: int = 64,
         weight_decay: WeightDecay = (2e-4, 1e-2),
-        decay_epochs: int = 400,
+        decay_epochs: int = 600,
         num_directions: int = 128,
         num_neighbours: int = 20,
         pooling: Pooling = "fitted",
@@ -145,7 +148,7 @@ class PAMTPlusModule(PTAModule):
         size = min(num_directions, num_features)
         self.views = {name: self._inputs_of(view) for name, view in VIEWS.items()}
         if not num_neighbours:
-            del self.views["neighbours"]
+            del self.views["neighbours"], self.views["neighbour_hop"]
         nets = {
             name: MLP(size * len(view.inputs), hidden_dim, num_classes, self.net.dropout)
             for name, view in self.views.items()
@@ -398,9 +401,7 @@ class PAMTPlusModule(PTAModule):
         probs = torch.softmax(fitted_scores, dim=1).to(batch.dtype)
         return Prediction(probs, parts=parts)
 
-    def _predictions(
-        self, batch: GraphBatch, inputs: ViewInputs
-    ) -> Iterator[tuple[str, Tensor]]:
+    def _predictions(self, batch: GraphBatch, inputs: ViewInputs) -> Iterator[tuple[str, Tensor]]:
         """Class probabilities of every node, view by view."""
         for name in self.with_graph:
             yield name, self._propagated(name, batch, inputs)
@@ -426,9 +427,8 @@ class PAMTPlusModule(PTAModule):
                 weight = layer.scale * self.part_scales[place] * layer.weight[first : first + size]
                 product = part @ weight
                 hidden[name] = hidden[name] + product if name in hidden else product
-        for name, total in hidden.items():
-            net = self.net_of(name)
-            yield name, net.output(torch.relu(total + net.input.bias))
+        for name, products in hidden.items():
+            yield name, self.net_of(name).from_products(products)
 
     # Checkpoint --------------------------------------------------------------------------------
 

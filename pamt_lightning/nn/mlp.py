@@ -41,7 +41,7 @@ class InputLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
         self.register_buffer("scale", torch.ones(()))
-        self.register_load_state_dict_pre_hook(_add_scale)
+        self.register_load_state_dict_pre_hook(_add_scale)  # type: ignore[no-untyped-call]
 
     def fit_scale(self, row_energy: float) -> None:
         """Bring attributes whose Σx² has this mean over the nodes to `ROW_ENERGY`."""
@@ -90,3 +90,13 @@ class MLP(nn.Module):
         x = as_features(x)
         hidden, scale = x.relu_dropout(self.input(x), self.dropout, self.training)
         return linear_by_column(hidden, scale * self.output.weight, self.output.bias)
+
+    def from_products(self, products: Tensor) -> Tensor:
+        """Logits ``[N, C]`` without dropout, from attributes times the weights of the input layer.
+
+        For attributes that are not in one matrix: ``products`` ``[N, hidden_dim]`` are sums of
+        parts, scaled as `InputLinear` does.
+        """
+        bias = self.input.bias
+        hidden = torch.relu(products if bias is None else products + bias)
+        return linear_by_column(hidden, self.output.weight, self.output.bias)
