@@ -19,7 +19,7 @@ def adaptive_gamma(epoch: int, epsilon: float = 100.0) -> float:
     return math.log1p(epoch / epsilon)
 
 
-def rising_weight_decay(epoch: int, first: float, last: float, num_epochs: int) -> float:
+def rising_weight_decay(epoch: int, start: float, end: float, num_epochs: int) -> float:
     r"""A weight decay that grows by the same factor in each epoch.
 
     .. math:: \mathrm{wd}_t = \mathrm{wd}_0 \left( \frac{\mathrm{wd}_1}{\mathrm{wd}_0}
@@ -30,12 +30,12 @@ def rising_weight_decay(epoch: int, first: float, last: float, num_epochs: int) 
 
     Args:
         epoch: Number of finished epochs :math:`t`.
-        first: :math:`\mathrm{wd}_0`, of epoch 0.
-        last: :math:`\mathrm{wd}_1`, of epoch :math:`T - 1` and all later ones.
+        start: :math:`\mathrm{wd}_0`, of epoch 0.
+        end: :math:`\mathrm{wd}_1`, of epoch :math:`T - 1` and all later ones.
         num_epochs: :math:`T`.
     """
     require_in("[0, inf)", epoch=epoch)
-    require_in("(0, inf)", first=first, last=last)
+    require_in("(0, inf)", start=start, end=end)
     require_in("[1, inf)", num_epochs=num_epochs)
     share = min(epoch / (num_epochs - 1), 1.0) if num_epochs > 1 else 1.0
-    return float(first * (last / first) ** share)
+    return float(start * (end / start) ** share)

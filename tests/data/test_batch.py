@@ -10,7 +10,7 @@ import torch
 
 from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import InputError
-from pamt_lightning.functional import trust_edges
+from pamt_lightning.functional import attribute_neighbours, edge_trust
 from pamt_lightning.graph import Graph
 from pamt_lightning.kernels.features import DenseFeatures, SparseFeatures
 from pamt_lightning.kernels.sharding import RowShare
@@ -69,6 +69,13 @@ def test_outputs_do_not_depend_on_the_parts(graph: Graph, batch_size: int | None
     torch.testing.assert_close(found, net(graph.x))
 
 
+@pytest.mark.parametrize("batch_size", [None, 77])
+def test_outputs_may_be_those_of_other_inputs(small_graph: Graph, batch_size: int | None) -> None:
+    net, x = MLP(5, 8, 4).eval(), torch.rand(300, 5)
+    found = GraphBatch.from_graph(small_graph, batch_size=batch_size).outputs(net, DenseFeatures(x))
+    torch.testing.assert_close(found, net(x))
+
+
 @pytest.mark.usefixtures("_no_gather")
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_processes_take_together_the_step_of_one(graph: Graph, world_size: int) -> None:
@@ -96,9 +103,37 @@ def test_processes_take_together_the_step_of_one(graph: Graph, world_size: int) 
 def test_trust_is_that_of_the_graph_and_computed_once(small_graph: Graph) -> None:
     batch = GraphBatch.from_graph(small_graph)
     generator = torch.Generator().manual_seed(0)
-    expected = trust_edges(batch.adj_norm, small_graph.x, generator)
-    assert torch.equal(batch.trusted_adj.values, expected.values)
-    assert batch.at(torch.arange(3)).trusted_adj is batch.trusted_adj
+    assert torch.equal(batch.edge_trust, edge_trust(batch.adj_norm, small_graph.x, generator))
+    assert batch.at(torch.arange(3)).edge_trust is batch.edge_trust
+
+
+def test_neighbours_are_those_of_the_graph_and_computed_once(graph: Graph) -> None:
+    batch = GraphBatch.from_graph(graph)
+    found = batch.neighbours(3)
+    assert torch.equal(found.to_dense(), attribute_neighbours(graph.x, 3).to_dense())
+    assert batch.at(torch.arange(3)).neighbours(3) is found
+    assert len(batch.neighbours(2).values()) < len(found.values())
+
+
+@pytest.mark.usefixtures("_no_gather")
+@pytest.mark.parametrize("batch_size", [None, 50])
+def test_the_energy_is_the_sum_of_squares_over_all_processes(
+    graph: Graph, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pamt_lightning.data.batch._VALUES_AT_ONCE", 7)
+    batch = GraphBatch.from_graph(graph, batch_size=batch_size)
+    expected = graph.x.to_dense().double().square().sum()
+    torch.testing.assert_close(batch.energy, expected)
+    torch.testing.assert_close(batch.at(torch.arange(3)).energy, expected)
+    parts = [GraphBatch.from_graph(graph, rank=rank, world_size=3).energy for rank in range(3)]
+    torch.testing.assert_close(torch.stack(parts).sum(), expected)
+
+
+def test_huge_attributes_have_a_finite_energy_and_none_have_none(small_graph: Graph) -> None:
+    huge = replace(small_graph, x=torch.full((300, 2), 3e38))
+    assert float(GraphBatch.from_graph(huge).energy) == pytest.approx(600 * 3e38**2)
+    none = replace(small_graph, x=torch.zeros(300, 60).to_sparse_csr())
+    assert float(GraphBatch.from_graph(none).energy) == 0.0
 
 
 def test_a_batch_moves_to_a_device_with_its_attributes_whole_or_in_parts(

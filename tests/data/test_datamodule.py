@@ -16,7 +16,7 @@ from pamt_lightning.data import datamodule as module
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.data.noise import structure_noise_rate
 from pamt_lightning.data.published.registry import DATASETS
-from pamt_lightning.data.scaling import l1_normalize
+from pamt_lightning.data.scaling import normalize_rows
 from pamt_lightning.data.splits import TEST_SEEDS, ppnp_split, random_split
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import CheckpointError, InputError
@@ -123,10 +123,10 @@ def test_the_published_split_gets_all_its_sizes(
 
 
 @pytest.mark.parametrize("kind", [None, "none"])
-def test_scaling_of_features_can_be_left_out(kind: str | None) -> None:
+def test_words_get_length_one_unless_scaling_is_left_out(kind: str | None) -> None:
     data = ready(scale_features=kind)
     raw = data.raw.features
-    expected = raw if kind else l1_normalize(raw)
+    expected = raw if kind else normalize_rows(raw, "l2")
     assert isinstance(expected, sp.csr_array)
     np.testing.assert_array_equal(data.graph.x.to_dense().numpy(), expected.toarray())
 
@@ -323,7 +323,7 @@ def test_the_state_says_which_data_it_was(tmp_path: Path) -> None:
     assert state == {
         "fingerprint": data.graph.fingerprint(),
         "feature_names": [],
-        "scaling": {"kind": "l1", "mean": None, "std": None},
+        "scaling": {"kind": "l2", "mean": None, "std": None},
         "dataset": "synthetic",
         "class_names": ["class_0", "class_1", "class_2"],
         "num_nodes": 300,

@@ -46,7 +46,12 @@ SHAPES: list[tuple[Callable[..., Any], str, list[tuple[int, ...]]]] = [
     (lambda x: fn.pair_cosine(ones(3, 2), torch.arange(2), x), "second", [(3,), (1,)]),
     (lambda x: fn.attribute_neighbours(x, 1), "x", [(3,), (3, 2, 1)]),
     (fn.inverse_document_frequency, "x", [(3,), (3, 2, 1)]),
-    (lambda x: fn.trust_edges(ADJ, x, torch.Generator()), "x", [(4, 2), (2, 2)]),
+    (lambda x: fn.edge_trust(ADJ, x, torch.Generator()), "x", [(4, 2), (2, 2)]),
+    (lambda x: fn.join_graphs(ADJ, x), "neighbours", [(4, 4), (3, 2), (3,)]),
+    (lambda x: fn.principal_directions(x, 1), "x", [(3,), (3, 2, 1)]),
+    (lambda x: fn.fit_sharpness(ones(3, 2), x), "target", [(4,), (3, 1)]),
+    (lambda x: fn.fit_pool(x, torch.arange(3), 1.0), "log_probs", [(3, 2), (2, 4, 2)]),
+    (lambda x: fn.pool(ones(2, 3, 4), x), "weights", [(3,), (2, 1)]),
 ]
 VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
     (partial(fn.gaussian_convolution, ones(3, 2), ones(3, 2), ADJ), "gamma", [-0.1, NAN, INF]),
@@ -59,6 +64,13 @@ VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
     (partial(fn.mask_adjacency, ADJ, ones(3, 2)), "floor", [-0.1, 1.1, NAN]),
     (partial(fn.renormalize_mask, ADJ), "kind", ["column"]),
     (partial(fn.attribute_neighbours, ones(3, 2)), "k", [0, -1, 1.5]),
+    (partial(fn.principal_directions, ones(3, 2)), "count", [0, -1, 1.5]),
+    (partial(fn.principal_directions, ones(3, 2), 1), "num_rounds", [0, 0.5]),
+    (partial(fn.fit_pool, ones(2, 3, 2), torch.arange(3)), "ridge", [0.0, -1.0, NAN, INF]),
+    (partial(fn.rising_weight_decay, start=1.0, end=2.0, num_epochs=3), "epoch", [-1]),
+    (partial(fn.rising_weight_decay, 1, end=2.0, num_epochs=3), "start", [0.0, -1.0, NAN]),
+    (partial(fn.rising_weight_decay, 1, 1.0, num_epochs=3), "end", [0.0, INF]),
+    (partial(fn.rising_weight_decay, 1, 1.0, 2.0), "num_epochs", [0, -1]),
     (partial(fn.propagate, ADJ, ones(3, 2), num_steps=1), "alpha", [-0.1, 1.1, NAN]),
     (partial(fn.propagate, ADJ, ones(3, 2), alpha=0.1), "num_steps", [-1]),
 ]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -57,12 +55,6 @@ def test_weights_are_the_probabilities_to_the_power_gamma() -> None:
         actual = confidence_weights(logits, gamma)
         assert not actual.requires_grad
         np.testing.assert_allclose(actual.numpy(), probs**gamma, rtol=1e-12)
-
-
-def test_gamma_grows_as_the_logarithm_of_the_epochs() -> None:
-    for epoch, epsilon in ((0, 100.0), (1, 100.0), (250, 100.0), (30, 7.0)):
-        expected = math.log(1 + epoch / epsilon)
-        assert adaptive_gamma(epoch, epsilon) == pytest.approx(expected, rel=1e-12)
 
 
 def test_weights_are_ones_at_epoch_zero_so_that_pta_begins_as_pts() -> None:

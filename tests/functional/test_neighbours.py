@@ -9,8 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pamt_lightning.functional import attribute_neighbours, inverse_document_frequency
+from pamt_lightning.functional import (
+    attribute_neighbours,
+    inverse_document_frequency,
+    join_graphs,
+)
 from pamt_lightning.kernels.csr import csr_tensor
+from tests.matrices import operator
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -163,3 +168,65 @@ def test_lengths_do_not_matter(sparse: bool) -> None:
     assert torch.equal(neighbours(x * factors), plain)
     assert torch.equal(neighbours(x.double() * 1e-6), plain)
     assert not torch.equal(neighbours(x**2), plain)
+
+
+# Two graphs joined
+
+
+def two_graphs(size: int = 12) -> tuple[Tensor, Tensor]:
+    """Trust in the edges of a graph, ones on the diagonal, and neighbours; node 3 has neither."""
+    draw = torch.rand(2, size, size, generator=generator(2)).triu(1)
+    trust = torch.where(draw[0] > 0.6, draw[0] - 0.6, 0.0)
+    trust[0, 1] = trust[1, 2] = 0.0
+    near = (draw[1] > 0.7).float()
+    trust, near = trust + trust.T, near + near.T
+    for each in (trust, near):
+        each[3] = each[:, 3] = 0.0
+    return trust + torch.eye(size), near
+
+
+def expected_join(trust: Tensor, near: Tensor) -> Tensor:
+    joined = np.maximum(trust.double().numpy(), near.double().numpy())
+    root = 1 / np.sqrt(joined.sum(1))
+    return torch.from_numpy(root[:, None] * joined * root[None, :])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_joined_graphs_are_the_normalised_maximum_of_both(dtype: torch.dtype) -> None:
+    trust, near = two_graphs()
+    found = join_graphs(operator(trust.to(dtype)), near.to_sparse_csr())
+    expected = expected_join(trust.to(dtype), near)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.to_dense(), expected.to(dtype))
+    assert found.to_dense()[3, 3] == 1.0  # a node of its own
+    torch.sparse_csr_tensor(  # sorted columns, among others
+        found.crow, found.col, found.values, found.shape, check_invariants=True
+    )
+
+
+def test_without_neighbours_the_join_is_the_normalised_trust() -> None:
+    trust, near = two_graphs()
+    none = torch.zeros_like(near).to_sparse_csr()
+    found = join_graphs(operator(trust), none).to_dense()
+    torch.testing.assert_close(found.double(), expected_join(trust, torch.zeros_like(near)))
+    alone = join_graphs(operator(torch.eye(12)), near.to_sparse_csr()).to_dense()
+    torch.testing.assert_close(alone.double(), expected_join(torch.eye(12), near))
+
+
+def test_an_edge_that_is_not_trusted_is_not_stored() -> None:
+    trust, near = two_graphs()
+    stored = operator(torch.ones(12, 12)).with_values(trust.reshape(-1))
+    found = join_graphs(stored, near.to_sparse_csr())
+    assert len(found.values) == int((torch.maximum(trust, near) > 0).sum())
+    assert torch.equal(
+        found.to_dense(), join_graphs(operator(trust), near.to_sparse_csr()).to_dense()
+    )
+
+
+def test_renaming_nodes_renames_the_join() -> None:
+    trust, near = two_graphs()
+    order = torch.randperm(12, generator=generator())
+    renamed = (each[order][:, order] for each in (trust, near))
+    found = join_graphs(operator(next(renamed)), next(renamed).to_sparse_csr()).to_dense()
+    expected = join_graphs(operator(trust), near.to_sparse_csr()).to_dense()
+    torch.testing.assert_close(found, expected[order][:, order])

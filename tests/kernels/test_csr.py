@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from pamt_lightning.kernels.csr import (
     csr_tensor,
+    entrywise_maximum,
+    gram_product,
     products_at_entries,
     row_of_entries,
     scipy_csr,
@@ -13,6 +16,7 @@ from pamt_lightning.kernels.csr import (
     symmetric_pattern,
     transpose_pattern,
 )
+from tests.matrices import with_index_type
 
 
 @pytest.fixture
@@ -75,3 +79,36 @@ def test_a_pattern_is_made_symmetric() -> None:
     assert torch.equal(found.to_dense(), dense)
     assert len(found.values()) == int(dense.sum())
     assert symmetric_pattern(rows[:0], cols[:0], 9).to_dense().eq(0).all()
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 7, 1 << 16])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gram_product_is_the_dense_one_in_any_number_of_blocks(
+    wide: Tensor,
+    rows_at_once: int,
+    sparse: bool,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pamt_lightning.kernels.csr._ROWS_AT_ONCE", rows_at_once)
+    dense, matrix = wide.to_dense(), torch.rand(4, 3, dtype=dtype)
+    found = gram_product(wide if sparse else dense, matrix)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, (dense.mT @ dense).to(dtype) @ matrix)
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+def test_the_entrywise_maximum_is_that_of_the_dense_matrices(kind: torch.dtype) -> None:
+    draw = torch.rand(2, 9, 9) - 0.3
+    dense = torch.where(torch.rand(2, 9, 9) < 0.4, draw, 0.0)
+    dense[0, 2], dense[1, 5] = 0.0, 0.0
+    one, other = (with_index_type(each.to_sparse_csr(), kind) for each in dense)
+    found = entrywise_maximum(one, other)
+    expected = np.maximum(dense[0].numpy(), dense[1].numpy())
+    assert torch.equal(found.to_dense(), torch.from_numpy(expected))
+    assert len(found.values()) == np.count_nonzero(expected)
+    assert (found.dtype, found.crow_indices().dtype) == (torch.float32, kind)
+    with_index_type(found, kind)  # torch checks it: sorted columns, among others
+    empty = torch.zeros(9, 9).to_sparse_csr()
+    assert torch.equal(entrywise_maximum(one, empty).to_dense(), dense[0].clamp(min=0))

@@ -31,7 +31,7 @@ NAMED = RawGraph(
 )
 
 
-@pytest.mark.parametrize("kind", ["l1", "none"])
+@pytest.mark.parametrize("kind", ["l1", "l2", "none"])
 @pytest.mark.parametrize("raw", [RAW, DENSE, NAMED], ids=["sparse", "dense", "named"])
 def test_a_graph_comes_back_scaled(raw: RawGraph, kind: ScaleName, tmp_path: Path) -> None:
     write_store(raw, tmp_path / "store", scale_features=kind)
@@ -48,7 +48,7 @@ def test_a_graph_comes_back_scaled(raw: RawGraph, kind: ScaleName, tmp_path: Pat
 
 def test_by_default_words_get_length_one_and_measurements_are_standardised(tmp_path: Path) -> None:
     write_store(RAW, tmp_path / "words")
-    assert GraphStore(tmp_path / "words").header["scaling"] == "l1"
+    assert GraphStore(tmp_path / "words").header["scaling"] == "l2"
     random = np.random.default_rng(0)
     values = (random.standard_normal((200, 30)) * 7 + 1e4).astype(np.float32)
     values[:, 3] = 5  # constant
