@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from pamt_lightning.benchmarks.timing import Row, compare, seconds_of
 from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.functional import rising_weight_decay
 from pamt_lightning.methods.metrics import accuracy
 from pamt_lightning.methods.pamt import PAMTModule
 from pamt_lightning.training.config import RunConfig
@@ -31,6 +32,7 @@ class Case:
         self.data.setup("fit")
         self.name = self.data.dataset_name
         self.options: dict[str, Any] = self.config.model["init_args"]
+        self.max_epochs: int = self.config.trainer["max_epochs"]
         self.sizes = f"hidden {self.options['hidden_dim']}, dropout {self.options['dropout']}"
 
     def new_model(self) -> PAMTModule:
@@ -47,14 +49,25 @@ class PlainLoop:
         self.model = case.new_model()
         self.batch = case.data.full_batch()
         self.loader = case.data.train_dataloader()
+        self.max_epochs, self.epochs = case.max_epochs, 0
+        self.model.net.input.fit_scale(float(self.batch.energy) / self.batch.num_nodes)
         self.model.refresh(self.batch, epoch=0)
-        self.optimizer = self.model.configure_optimizers()
+        self.optimizer = self.model.make_optimizer(self._weight_decay)
         self.stopping = BestStopping() if stopping else None
-        self.epochs = 0
+
+    @property
+    def _weight_decay(self) -> float:
+        model = self.model
+        if isinstance(model.weight_decay, float):
+            return model.weight_decay
+        num_epochs = min(model.decay_epochs, self.max_epochs)
+        return rising_weight_decay(self.epochs, *model.weight_decay, num_epochs)
 
     def epoch(self) -> None:
         """One epoch of training, and a validation."""
-        model, self.epochs = self.model, self.epochs + 1
+        model = self.model
+        self.optimizer.param_groups[0]["weight_decay"] = self._weight_decay
+        self.epochs += 1
         if model.refresh_interval and self.epochs % model.refresh_interval == 0:
             model.refresh(self.batch, self.epochs)
         model.train()
