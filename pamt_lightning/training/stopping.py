@@ -17,7 +17,7 @@ from pamt_lightning.errors import InputError
 BEST, LAST = "best.ckpt", "last.ckpt"
 _STATE = (
     *("wait", "top_acc", "low_loss", "best_acc", "best_loss"),
-    *("best_epoch", "best_state", "seconds"),
+    *("best_epoch", "best_state", "seconds", "is_finished"),
 )
 
 
@@ -61,6 +61,7 @@ class BestStopping(Checkpoint):
         self.best_epoch = 0
         self.best_state: dict[str, Tensor] = {}
         self.seconds = 0.0
+        self.is_finished = False
         self._started = self._written = time.monotonic()
         self._writing_best = False
         self._validated = False
@@ -93,6 +94,7 @@ class BestStopping(Checkpoint):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Stop at once if the resumed run had stopped already."""
+        self.is_finished = False
         if self.out_of_patience and trainer.current_epoch >= pl_module.min_epochs:
             trainer.should_stop = True
 
@@ -105,7 +107,7 @@ class BestStopping(Checkpoint):
         is_time = time.monotonic() - self._written >= self.save_seconds
         # Clocks differ, and either all processes must save or none.
         if self.best_state and trainer.strategy.broadcast(is_time):  # type: ignore[arg-type]
-            self.save(trainer, BEST, LAST)
+            self.save(trainer)
 
     def _judge(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._validated = False
@@ -122,7 +124,7 @@ class BestStopping(Checkpoint):
             trainer.should_stop = True
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write both files, load the best state into the module and let that finish it."""
+        """Let the module finish its best state, write both files and leave it with that state."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         if not self.best_state:
@@ -130,21 +132,32 @@ class BestStopping(Checkpoint):
                 "nothing was trained and validated: there must be at least one epoch with a "
                 "validation (see trainer.max_epochs, trainer.limit_val_batches)."
             )
-        self.save(trainer, LAST)
+        self._finish(trainer, pl_module)
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Finish a resumed run that had been trained but not finished: Lightning skips the rest."""
+        if self.best_state and not self.is_finished:
+            self._finish(trainer, pl_module)
+
+    def _finish(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        last = {name: value.detach().clone() for name, value in pl_module.state_dict().items()}
         pl_module.load_state_dict(self.best_state)
         pl_module.finish_training()
         self.best_state = pl_module.kept_state()
-        self.save(trainer, BEST)
+        self.is_finished = True
+        pl_module.load_state_dict(last)  # a training of more epochs continues from it
+        self.save(trainer)
+        pl_module.load_state_dict(self.best_state)
 
-    def save(self, trainer: pl.Trainer, *names: str) -> None:
-        """Write ``best.ckpt``, ``last.ckpt`` or both."""
+    def save(self, trainer: pl.Trainer) -> None:
+        """Write ``best.ckpt`` and ``last.ckpt``."""
         now = time.monotonic()
         self.seconds += now - self._started
         self._started = self._written = now
         folder = self.dirpath or (trainer.log_dir if trainer.loggers else None)
         if not folder:
             return
-        for name in names:
+        for name in (BEST, LAST):
             self._writing_best = name == BEST
             part = Path(folder) / f".{name}.part"
             trainer.save_checkpoint(part)

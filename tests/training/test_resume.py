@@ -186,6 +186,17 @@ def test_a_shorter_run_is_continued_and_a_finished_one_stays_finished(
     assert (results(folder)["seconds"] == seconds) == (epochs == 12)
 
 
+def test_a_rising_weight_decay_resumes_to_the_same_bits(tmp_path: Path, interrupt_in: Any) -> None:
+    pair = ["--model.weight_decay", "[0.001, 0.5]", "--model.decay_epochs", "10"]
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert main(["fit", *OPTIONS, *pair, "--run_dir", str(whole)]) == 0
+    interrupt_in(7, [*pair, "--run_dir", str(resumed)])
+    assert main(["fit", "--ckpt_path", str(resumed)]) == 0
+    assert_same_run(whole, resumed)
+    groups = load_checkpoint(whole / "last.ckpt")["optimizer_states"][0]["param_groups"]
+    assert groups[0]["weight_decay"] == pytest.approx(0.5)
+
+
 def test_a_run_on_data_that_changed_is_not_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
