@@ -18,6 +18,7 @@ from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.kernels.sharding import RowShare
 
 _VALUES_AT_ONCE = 1 << 24  # attributes may be on disk
+_NUM_PROBES = 64
 
 
 # Not a dataclass: Lightning would take one apart to move it to the device.
@@ -114,6 +115,21 @@ class GraphBatch:
         values = x.values if isinstance(x, SparseFeatures) else x.matrix.reshape(-1)
         parts = [part.double().square().sum() for part in torch.split(values, _VALUES_AT_ONCE)]
         return torch.stack(parts).sum() if parts else torch.zeros((), dtype=torch.float64)
+
+    @torch.no_grad()
+    def energy_share(self, hops: int) -> float:
+        """The share of Σx² that is left if Â averages the attributes over so many hops.
+
+        Estimated with random signs r, as Σ(Â…ÂXr)² / Σ(Xr)²: ÂX has too many entries to be stored.
+        """
+        generator = torch.Generator().manual_seed(0)
+        size = (self.graph.num_features, _NUM_PROBES)
+        signs = torch.randint(2, size, generator=generator).to(self.device, self.dtype) * 2 - 1
+        before = after = self.outputs(lambda x: as_features(x).linear(signs))
+        for _ in range(hops):
+            after = self.adj_norm @ after
+        total = float(before.double().square().sum())
+        return float(after.double().square().sum()) / total if total > 0 else 1.0
 
     @cached_property
     def edge_trust(self) -> Tensor:

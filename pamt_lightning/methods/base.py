@@ -22,7 +22,7 @@ from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import CheckpointError, InputError, require_in
 from pamt_lightning.functional import rising_weight_decay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
-from pamt_lightning.nn.mlp import InputLinear
+from pamt_lightning.nn.mlp import HOP_SHARES, InputLinear
 
 WeightDecay = float | tuple[float, float]
 
@@ -72,6 +72,9 @@ class NodeClassificationModule(pl.LightningModule):
 
     works_in_shares = False
     """Whether several processes can divide the nodes among them."""
+
+    num_input_hops = 0
+    """Over how many hops the network averages the attributes as it reads them."""
 
     def __init__(
         self,
@@ -170,14 +173,20 @@ class NodeClassificationModule(pl.LightningModule):
                 f"{self.short_name} learns from the whole graph at once: leave out "
                 "`data.batch_size`."
             )
-        energy = self.trainer.strategy.reduce(self.fit_batch.energy, reduce_op="sum")
-        for layer in self.modules():
-            if isinstance(layer, InputLinear):
-                layer.fit_scale(float(energy) / self.fit_batch.num_nodes)
+        self._fit_scales(self.fit_batch)
         # One seed for all processes, and the same for one as for several.
         torch.manual_seed(self.trainer.strategy.broadcast(self._seed))
         if self.trainer.ckpt_path is None:
             self._restored_rng = None  # of an earlier training of this module
+
+    def _fit_scales(self, batch: GraphBatch) -> None:
+        """Bring what the first layers see to the scale that the defaults were chosen for."""
+        energy = float(self.trainer.strategy.reduce(batch.energy, reduce_op="sum"))
+        if hops := min(self.num_input_hops, len(HOP_SHARES) - 1):
+            energy *= batch.energy_share(hops) / HOP_SHARES[hops]
+        for layer in self.modules():
+            if isinstance(layer, InputLinear):
+                layer.fit_scale(energy / batch.num_nodes)
 
     @property
     def fit_batch(self) -> GraphBatch:

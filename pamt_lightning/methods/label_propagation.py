@@ -42,10 +42,10 @@ class LabelPropagationModule(NodeClassificationModule):
         reset_labelled: bool = False,
         log_every_n_epochs: int = 1,
     ) -> None:
-        super().__init__(num_features, num_classes, 0.0, 0.0, log_every_n_epochs)
+        super().__init__(num_features, num_classes, 0.0, 0.0, log_every_n_epochs=log_every_n_epochs)
         require_in("[0, 1]", alpha=alpha)
         require_in("[0, inf)", num_steps=num_steps)
-        self.save_hyperparameters(ignore=("lr", "weight_decay"))
+        self.save_hyperparameters(ignore=("lr", "weight_decay", "decay_epochs"))
         self.alpha = alpha
         self.num_steps = num_steps
         self.reset_labelled = reset_labelled

@@ -35,7 +35,7 @@ class Method:
     config: str | None = None
     alias: str | None = None
     is_variant: bool = False
-    results_version: int = 1
+    results_version: int = 2
 
     @property
     def file(self) -> Path | None:
@@ -58,7 +58,7 @@ METHODS = (
     Method(
         "PAMT_plus",
         "pamt_lightning.PAMTPlusModule",
-        "MLPs that trust all, some or no edges, chosen on the validation nodes; not the paper's",
+        "several views of graph and attributes, pooled; not the paper's",
         "baselines/pamt_plus.yaml",
     ),
     _variant("PAMT_0", "PAMT with the first mask kept, no refresh"),

@@ -36,7 +36,8 @@ class SoftLabelModule(NodeClassificationModule):
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only; two
+            values rise, see `NodeClassificationModule`.
         alpha: Teleport weight α in [0, 1] of every propagation; 1 ignores the graph.
         num_steps: Number of propagation steps K.
         loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.
@@ -57,7 +58,7 @@ class SoftLabelModule(NodeClassificationModule):
         hidden_dim: int = 64,
         dropout: float = 0.0,
         lr: float = 0.1,
-        weight_decay: WeightDecay = 0.005,
+        weight_decay: WeightDecay = (2e-4, 1e-2),
         alpha: float = 0.1,
         num_steps: int = 10,
         loss_weight: float = 0.05,

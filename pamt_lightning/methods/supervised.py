@@ -77,6 +77,8 @@ class GCNModule(SupervisedModule):
         **options: All others are those of `NodeClassificationModule`.
     """
 
+    num_input_hops = 1
+
     def __init__(
         self,
         num_features: int,
@@ -102,6 +104,8 @@ class GATModule(SupervisedModule):
         weight_decay: The L2 term is (weight_decay / 2)·‖W‖², on all weights but the biases.
         **options: All others are those of `NodeClassificationModule`.
     """
+
+    num_input_hops = 1
 
     def __init__(
         self,
@@ -138,6 +142,8 @@ class RobustGCNModule(SupervisedModule):
         kl_weight: Weight of the divergence of the first layer's Gaussians from the standard one.
         **options: All others are those of `NodeClassificationModule`.
     """
+
+    num_input_hops = 1
 
     def __init__(
         self,
@@ -181,6 +187,7 @@ class SGCModule(SupervisedModule):
         **options: Any,
     ) -> None:
         super().__init__(num_features, num_classes, lr=lr, weight_decay=weight_decay, **options)
+        self.num_input_hops = num_steps
         self.net = SGC(num_features, num_classes, num_steps)
 
 
