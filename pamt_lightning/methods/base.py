@@ -297,7 +297,8 @@ class NodeClassificationModule(pl.LightningModule):
         """The weight decay of this epoch."""
         if isinstance(self.weight_decay, float):
             return self.weight_decay
-        return rising_weight_decay(self.current_epoch, *self.weight_decay, self.schedule_epochs)
+        num_epochs = max(1, self.schedule_epochs)  # the trainer may have none
+        return rising_weight_decay(self.current_epoch, *self.weight_decay, num_epochs)
 
     def on_train_epoch_start(self) -> None:
         """Set the weight decay of the epoch, if it is not the same in all."""

@@ -194,5 +194,11 @@ def _completed(cls: type[Any], section: str, values: Mapping[str, Any]) -> dict[
         require_option(cls, f"{section}.{name}", name)
     defaults = {k: p.default for k, p in arguments(cls).items() if p.default is not p.empty}
     complete = {**defaults, **values}
-    # The options of the synthetic graph are a dataclass; a configuration holds plain values.
-    return {k: asdict(v) if is_dataclass(v) else v for k, v in complete.items()}  # type: ignore[arg-type]
+    return {name: _plain(value) for name, value in complete.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as files hold it: not a pair, not the dataclass of the synthetic graph."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value

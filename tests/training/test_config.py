@@ -110,10 +110,11 @@ def test_options_give_another_run_of_the_same_name() -> None:
 def test_a_complete_run_has_every_value() -> None:
     config = RunConfig.create("PAMT", model={"alpha": 0.3}).complete()
     defaults = {name: each.default for name, each in arguments(PAMTModule).items()}
-    assert config.model["init_args"] == {**defaults, "alpha": 0.3}
+    pair = list(defaults["weight_decay"])  # as files hold it
+    assert config.model["init_args"] == {**defaults, "alpha": 0.3, "weight_decay": pair}
     assert config.stopping == {k: p.default for k, p in arguments(BestStopping).items()}
     assert config.data["synthetic"]["num_nodes"] == 3000  # plain values, no objects
-    assert config.complete() == config
+    assert config.complete() == config == RunConfig.from_dict(config.to_dict())
 
 
 @pytest.mark.parametrize(
