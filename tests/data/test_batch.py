@@ -124,9 +124,25 @@ def test_the_energy_is_the_sum_of_squares_over_all_processes(
     batch = GraphBatch.from_graph(graph, batch_size=batch_size)
     expected = graph.x.to_dense().double().square().sum()
     torch.testing.assert_close(batch.energy, expected)
-    torch.testing.assert_close(batch.at(torch.arange(3)).energy, expected)
+    part = GraphBatch.from_graph(graph, batch_size=batch_size).at(torch.arange(3))
+    torch.testing.assert_close(part.energy, expected)
     parts = [GraphBatch.from_graph(graph, rank=rank, world_size=3).energy for rank in range(3)]
     torch.testing.assert_close(torch.stack(parts).sum(), expected)
+
+
+@pytest.mark.parametrize("batch_size", [None, 77])
+@pytest.mark.parametrize("hops", [0, 1, 2])
+def test_the_share_of_the_energy_tends_to_that_of_the_dense_product(
+    graph: Graph, hops: int, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, adj = graph.x.to_dense().double(), normalized(graph).to_dense()
+    left = torch.linalg.matrix_power(adj, hops) @ x
+    expected = float(left.square().sum() / x.square().sum())
+    batch = GraphBatch.from_graph(graph, batch_size=batch_size)
+    assert batch.energy_share(hops) == pytest.approx(expected, rel=0.2 if hops else 1e-6)
+    assert batch.energy_share(hops) == batch.energy_share(hops)  # the same signs
+    monkeypatch.setattr("pamt_lightning.data.batch._NUM_PROBES", 10_000)
+    assert batch.energy_share(hops) == pytest.approx(expected, rel=0.02)
 
 
 def test_huge_attributes_have_a_finite_energy_and_none_have_none(small_graph: Graph) -> None:
@@ -134,6 +150,7 @@ def test_huge_attributes_have_a_finite_energy_and_none_have_none(small_graph: Gr
     assert float(GraphBatch.from_graph(huge).energy) == pytest.approx(600 * 3e38**2)
     none = replace(small_graph, x=torch.zeros(300, 60).to_sparse_csr())
     assert float(GraphBatch.from_graph(none).energy) == 0.0
+    assert GraphBatch.from_graph(none).energy_share(2) == 1.0
 
 
 def test_a_batch_moves_to_a_device_with_its_attributes_whole_or_in_parts(

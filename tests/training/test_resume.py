@@ -22,6 +22,7 @@ OPTIONS = [
     *(*DATA, "--trainer.max_epochs", "12", "--stopping.save_seconds", "0"),
     *("--model.hidden_dim", "8", "--model.lr", "0.3", "--model.dropout", "0.3"),
     *("--model.refresh_interval", "5", "--model.pretrain_epochs", "10"),
+    *("--model.weight_decay", "[0.001, 0.05]", "--model.decay_epochs", "6"),
 ]
 # Each child really dies in a method of the module or the trainer, in the given epoch.
 PLACES = {
@@ -187,7 +188,7 @@ def test_a_shorter_run_is_continued_and_a_finished_one_stays_finished(
 
 
 def test_a_rising_weight_decay_resumes_to_the_same_bits(tmp_path: Path, interrupt_in: Any) -> None:
-    pair = ["--model.weight_decay", "[0.001, 0.5]", "--model.decay_epochs", "10"]
+    pair = ["--model.weight_decay", "[0.001, 0.5]", "--model.decay_epochs", "12"]
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     assert main(["fit", *OPTIONS, *pair, "--run_dir", str(whole)]) == 0
     interrupt_in(7, [*pair, "--run_dir", str(resumed)])

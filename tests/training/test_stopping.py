@@ -43,7 +43,7 @@ def run(
     folder: Path, epochs: int = 12, pretrain_epochs: int = 5, **options: Any
 ) -> tuple[BestStopping, Any, Any]:
     data = small_data()
-    model = small_model(data, lr=0.3, pretrain_epochs=pretrain_epochs)
+    model = small_model(data, lr=0.3, weight_decay=0.025, pretrain_epochs=pretrain_epochs)
     stopping = BestStopping(dirpath=str(folder), **options)
     trainer = quiet_trainer(folder, epochs, stopping)
     trainer.fit(model, datamodule=data)
@@ -121,13 +121,20 @@ class Finishing(PAMTModule):
 
 
 def finishing(
-    folder: Path, epochs: int, *, resume: bool = False, interrupt: bool = False, **options: Any
+    folder: Path,
+    epochs: int,
+    patience: int = 2,
+    *,
+    resume: bool = False,
+    interrupt: bool = False,
+    **options: Any,
 ) -> tuple[BestStopping, Finishing]:
     data = small_data()
-    defaults = {"hidden_dim": 8, "refresh_interval": 3, "pretrain_epochs": 2, "lr": 0.3}
-    model: Finishing = seeded(Finishing, data, **defaults, **options)
+    defaults = {"pretrain_epochs": 2, "lr": 0.3, "weight_decay": 0.025}
+    sizes = {"hidden_dim": 8, "refresh_interval": 3}
+    model: Finishing = seeded(Finishing, data, **sizes, **(defaults | options))
     model.interrupt = interrupt
-    stopping = BestStopping(patience=2, dirpath=str(folder), save_seconds=0.0)
+    stopping = BestStopping(patience, 0.0, str(folder))
     ckpt_path = folder / "last.ckpt" if resume else None
     trainer = quiet_trainer(folder, epochs, stopping)
     trainer.fit(model, datamodule=data, ckpt_path=ckpt_path, weights_only=True)
@@ -165,15 +172,15 @@ def test_the_end_of_a_training_changes_the_best_state_once(tmp_path: Path) -> No
 
 
 def test_a_run_that_broke_off_in_its_end_is_finished_when_resumed(tmp_path: Path) -> None:
-    finishing(tmp_path / "whole", 6)
+    finishing(tmp_path / "whole", 6, patience=100)
     with pytest.raises(ZeroDivisionError):
-        finishing(tmp_path, 6, interrupt=True)
-    _, model = finishing(tmp_path, 6, resume=True)
+        finishing(tmp_path, 6, 100, interrupt=True)
+    _, model = finishing(tmp_path, 6, 100, resume=True)
     assert len(model.finished) == 1
     assert not model.decays  # all epochs were trained
     best, expected = (load_checkpoint(f / "best.ckpt") for f in (tmp_path, tmp_path / "whole"))
     assert_same_bits(best["state_dict"], expected["state_dict"])
-    _, again = finishing(tmp_path, 6, resume=True)
+    _, again = finishing(tmp_path, 6, 100, resume=True)
     assert not again.finished
     assert_same_bits(load_checkpoint(tmp_path / "best.ckpt")["state_dict"], best["state_dict"])
 

@@ -69,7 +69,8 @@ def test_a_second_training_fits_the_scale_anew(tmp_path: Path) -> None:
     for kind in ("none", "l2", "l1"):
         data = small_data(scale_features=kind)
         quiet_trainer(tmp_path, 1).fit(model, datamodule=data)
-        energy = float(data.full_batch().energy) / data.full_batch().num_nodes
+        batch = data.full_batch()
+        energy = float(batch.energy) / batch.num_nodes
         assert float(model.net.input.scale) == pytest.approx((0.036 / energy) ** 0.5)
         scales.append(float(model.net.input.scale))
     assert scales[0] < scales[1] < scales[2]
