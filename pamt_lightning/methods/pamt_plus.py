@@ -23,6 +23,7 @@ from pamt_lightning.functional import (
     soft_cross_entropy,
 )
 from pamt_lightning.kernels.columns import row_softmax
+from pamt_lightning.kernels.csr import csr_tensor
 from pamt_lightning.kernels.features import DenseFeatures, as_features
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.methods.base import Prediction, WeightDecay
@@ -167,7 +168,9 @@ class PAMTPlusModule(PTAModule):
         # Accuracy and loss of each view's best epoch on the validation nodes, and that epoch.
         self.best: Tensor
         self.register_buffer("best", torch.tensor([[-1.0, torch.inf, 0.0]]).repeat(count, 1))
-        self._pool_acc = self._pool_loss = torch.tensor(torch.nan)
+        # The same of the pool: in a buffer, so that a finished run that is resumed can report it.
+        self.pool_metrics: Tensor
+        self.register_buffer("pool_metrics", torch.tensor([-1.0, torch.inf]))
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._fit: FitInputs | None = None
 
@@ -206,9 +209,8 @@ class PAMTPlusModule(PTAModule):
             by_attributes = SparseOperator.from_csr(neighbours, batch.dtype)
             graphs["neighbours"] = normalize_adjacency(by_attributes)
         else:
-            neighbours = torch.sparse_csr_tensor(
-                torch.zeros_like(adj.crow), adj.col[:0], adj.values[:0], adj.shape
-            )
+            empty = (torch.zeros_like(adj.crow), adj.col[:0], adj.values[:0])
+            neighbours = csr_tensor(*empty, batch.num_nodes)
         graphs["joined"] = join_graphs(trust, neighbours)
         trusted = adj.with_values(adj.values * batch.edge_trust)
         return ViewInputs(reduced, graphs, trusted)
@@ -317,7 +319,7 @@ class PAMTPlusModule(PTAModule):
 
     def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
         """In a training, judge each view by itself; the metrics are means over the views."""
-        if self.trainer.state.fn != "fit":
+        if self.trainer.state.fn != "fit" or self.trainer.sanity_checking:
             super().validation_step(batch, batch_idx)
             return
         epoch = self.current_epoch + 1
@@ -358,19 +360,23 @@ class PAMTPlusModule(PTAModule):
     @torch.no_grad()
     def finish_training(self) -> None:
         """Fit the pool to the validation nodes."""
+        # The mean of all views, which decides what is kept, may have missed a tiny improvement.
+        self.load_state_dict(self.kept_state())
         self.eval()
         batch = self.fit_batch
         index, y = batch.val_index, batch.graph.y[batch.val_index]
         views = dict(self._predictions(batch, self.fit_inputs.views))
         log_probs = torch.stack([log_probabilities(views[name][index]) for name in self.views])
-        sharpness = torch.tensor([fit_sharpness(each, y) for each in log_probs])
+        fitted = [fit_sharpness(each, y) for each in log_probs]
+        sharpness = torch.tensor(fitted, dtype=self.sharpness.dtype)
         self.sharpness.copy_(sharpness)
         self.pool_weights.fill_(1.0 / len(self.views))
         if self.pooling == "fitted":
             tempered = torch.log_softmax(sharpness.to(log_probs)[:, None, None] * log_probs, dim=2)
             self.pool_weights.copy_(fit_pool(tempered, y, _RIDGE))
         pooled = pool(log_probs, self.pool_weights.cpu() * sharpness)
-        self._pool_acc, self._pool_loss = accuracy(pooled, y), negative_log_likelihood(pooled, y)
+        self.pool_metrics[0] = accuracy(pooled, y)
+        self.pool_metrics[1] = negative_log_likelihood(pooled, y)
 
     def report(self) -> dict[str, Any]:
         """The pool on the validation nodes; of each view weight, accuracy there and best epoch."""
@@ -379,8 +385,8 @@ class PAMTPlusModule(PTAModule):
             name: {"weight": round(weight, 4), "val_acc": best[0], "best_epoch": int(best[2])}
             for name, (weight, best) in zip(self.views, rows, strict=True)
         }
-        pooled = {"val_acc": float(self._pool_acc), "val_loss": float(self._pool_loss)}
-        return {**pooled, "views": views}
+        acc, loss = self.pool_metrics.tolist()
+        return {"val_acc": acc, "val_loss": loss, "views": views} if acc >= 0 else {}
 
     # Prediction --------------------------------------------------------------------------------
 

@@ -42,6 +42,17 @@ class OneGraph(pl.LightningDataModule):
     val_dataloader = test_dataloader = train_dataloader
 
 
+class Interrupt(pl.Callback):
+    """Ends a training with an error before the epoch after so many others."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.current_epoch == self.after:
+            raise InterruptedError
+
+
 def seeded(method: Any, data: GraphDataModule, **options: Any) -> Any:
     """A model for the data, initialised with seed 0."""
     pl.seed_everything(0, verbose=False)

@@ -1,290 +1,485 @@
-"""PAMT_plus: three learners, one of which starts without mask."""
+"""PAMT_plus: several learners, each of which sees the data in another way, and their pool."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax, nll_loss, one_hot
 
-from pamt_lightning import GraphDataModule, PAMTModule, PAMTPlusModule, PTAModule
-from pamt_lightning.functional import (
-    mask_adjacency,
-    mask_representation,
-    trust_edges,
-)
-from pamt_lightning.methods.pamt_plus import CHOICES
-from pamt_lightning.nn import MLP
+from pamt_lightning import InputError, PAMTPlusModule, PTAModule, run
+from pamt_lightning.data.batch import GraphBatch
+from pamt_lightning.functional import adaptive_gamma, fit_pool, fit_sharpness, rising_weight_decay
+from pamt_lightning.methods.pamt_plus import VIEWS
+from pamt_lightning.nn.mlp import ROW_ENERGY
 from pamt_lightning.training.stopping import BestStopping
-from tests.matrices import operator
-from tests.methods.helpers import quiet_trainer, seeded, small_data
+from tests.methods.helpers import (
+    Interrupt,
+    OneGraph,
+    assert_same_bits,
+    quiet_trainer,
+    seeded,
+    small_data,
+)
+from tests.small_run import results, small_config
 
-SHARED = {"hidden_dim": 16, "dropout": 0.0, "lr": 0.1, "weight_decay": 0.005}
+SMALL = {"hidden_dim": 8, "num_directions": 12, "num_neighbours": 4}
+WITHOUT_NEIGHBOURS = {name for name in VIEWS if name not in ("neighbours", "neighbour_hop")}
+FAST: dict[str, Any] = {"lr": 0.5}  # so that the views have their best epochs at different times
 
 
-def trained(model_class: Any, data: GraphDataModule, folder: Path, epochs: int, **own: Any) -> Any:
-    model = seeded(model_class, data, **SHARED, **own)
-    quiet_trainer(folder, epochs).fit(model, datamodule=data)
+def new(data: Any, **options: Any) -> PAMTPlusModule:
+    model: PAMTPlusModule = seeded(PAMTPlusModule, data, **{**SMALL, **options})
     return model
 
 
-def test_until_its_first_mask_pamt_plus_without_trust_is_pta_to_the_bit(tmp_path: Path) -> None:
-    data = small_data()
-    pta = trained(PTAModule, data, tmp_path / "pta", 9)
-    own = {"mask_from": 10, "attribute_trust": False}
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
-    assert torch.equal(plus.soft_labels, pta.soft_labels)
-    assert same(plus.net, pta.net)
-    masked = trained(PAMTPlusModule, data, tmp_path / "mask", 9, **{**own, "mask_from": 9})
-    assert not torch.equal(masked.soft_labels, pta.soft_labels)
+def trained(
+    data: Any, folder: Path, epochs: int, *callbacks: pl.Callback, **options: Any
+) -> PAMTPlusModule:
+    """A model after so many epochs; with the callback `BestStopping` its best state."""
+    model = new(data, **options)
+    quiet_trainer(folder, epochs, *callbacks).fit(model, datamodule=data)
+    return model
 
 
-def test_all_options_of_pamt_are_options_of_pamt_plus() -> None:
-    model = PAMTPlusModule(3, 2, alpha=0.3, mask_floor=0.2, attribute_trust=False)
-    assert (model.alpha, model.mask_floor) == (0.3, 0.2)
-    assert model.hparams["mask_from"] == model.mask_from
-    assert model.hparams["alpha"] == 0.3
-    assert model.hparams["attribute_trust"] is False
+def finished(data: Any, folder: Path, epochs: int = 8, **options: Any) -> PAMTPlusModule:
+    """A trained model with its pool."""
+    return trained(data, folder, epochs, BestStopping(dirpath=str(folder)), **options)
 
 
-# Three learners
-
-
-def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return all(torch.equal(ours, theirs) for ours, theirs in pairs)
-
-
-@pytest.mark.parametrize("start", [0, 1, 4])
-def test_the_unmasked_learner_is_pta_to_the_bit(tmp_path: Path, start: int) -> None:
-    data = small_data()
-    own = {"mask_from": start, "refresh_interval": 2, "pretrain_epochs": 0}
-    pta = trained(PTAModule, data, tmp_path / "pta", 9)
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
-    assert same(plus.others["unmasked"], pta.net)
-    assert not same(plus.net, pta.net)
-
-
-def test_the_masked_learner_learns_as_it_would_alone(tmp_path: Path) -> None:
-    data, own = small_data(), {"mask_from": 4, "refresh_interval": 2}
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, **own)
-    alone = trained(PAMTPlusModule, data, tmp_path / "alone", 9, inference="mask", **own)
-    assert same(plus.net, alone.net)
-    assert not alone.others
-
-
-def test_without_trust_the_masked_learner_is_pamt_with_the_weights_of_pta(tmp_path: Path) -> None:
-    data, own = small_data(), {"mask_from": 4, "refresh_interval": 2}
-    plus = trained(PAMTPlusModule, data, tmp_path / "plus", 9, attribute_trust=False, **own)
-    trusting = trained(PAMTPlusModule, data, tmp_path / "trusting", 9, **own)
-    pamt = trained(
-        PAMTModule, data, tmp_path / "pamt", 9, momentum=0.0, adaptive_weighting=True, **own
-    )
-    assert same(plus.net, pamt.net)
-    assert not same(trusting.net, pamt.net)
-
-
-def test_the_masked_learner_goes_by_trust_and_then_by_both(
-    tmp_path: Path,
-) -> None:
-    data = small_data(structure_noise=0.6)
-    model = PAMTPlusModule(data.num_features, data.num_classes, hidden_dim=8, mask_from=3)
-    batch = data.full_batch()
-    generator = torch.Generator().manual_seed(0)
-    trusted = trust_edges(batch.adj_norm, data.graph.x, generator)
-    model.refresh(batch, epoch=2)
-    assert model.soft_labels is not None
-    assert torch.equal(model.soft_labels, model.propagated_labels(trusted, batch))
-    model.refresh(batch, epoch=3)  # without momentum nothing of the old ones is left
+def probabilities(model: PAMTPlusModule, data: Any) -> Tensor:
     with torch.no_grad():
-        h = mask_representation(model.eval().net(batch.x), "cosine")
-    masked = mask_adjacency(trusted, h)
-    assert torch.equal(model.soft_labels, model.propagated_labels(masked, batch))
+        return model.eval().predict_nodes(data.full_batch()).probs
 
 
-def test_trust_is_that_of_the_graph_at_hand(tmp_path: Path) -> None:
-    one, other = small_data(structure_noise=0.6), small_data(structure_noise=0.3)
-    model = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8).eval()
-    model.requires_grad_(False)
-    for data in (one, other, one):
-        batch = data.full_batch()
-        generator = torch.Generator().manual_seed(0)
-        expected = trust_edges(batch.adj_norm, data.graph.x, generator)
-        trusted = model.structure(batch)
-        assert torch.equal(trusted.values, expected.values)
-        assert model.structure(batch.at(torch.arange(5))) is trusted  # computed once
-    alone = PAMTPlusModule(one.num_features, one.num_classes, hidden_dim=8, inference="mask").eval()
-    alone.requires_grad_(False)
-    batch = one.full_batch()
-    h = mask_representation(alone.net(batch.x), "cosine")
-    mask = mask_adjacency(alone.structure(batch), h)
-    by_hand = alone.propagated_prediction(alone.net(batch.x), mask)
-    assert torch.equal(alone.predict_nodes(batch).probs, by_hand)
+# The method in dense matrices -------------------------------------------------------------------
 
 
-def test_the_share_of_random_edges_is_that_of_the_training(
-    tmp_path: Path,
-) -> None:
-    data = small_data(structure_noise=0.6)
-    model = trained(PAMTPlusModule, data, tmp_path, 4, mask_from=50)
-    model.trainer.save_checkpoint(tmp_path / "four.ckpt")
+def normalized(weights: Tensor) -> Tensor:
+    degree = weights.sum(1)
+    root = torch.where(degree > 0, degree, 1.0).rsqrt()
+    return root[:, None] * weights * root
+
+
+def dense_inputs(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, tuple[Tensor | None, Any]]:
+    """Of each view the graph ``[N, N]``, if there is one, and the attributes of its MLP."""
+    x = batch.graph.x.to_dense().to(batch.dtype)
+    adj = batch.adj_norm.to_dense()
+    trust = batch.adj_norm.with_values(batch.edge_trust).to_dense()
+    parts = {"reduced": x @ model.directions}
+    parts["hops"] = adj @ adj @ parts["reduced"]
+    parts["trusted_1"] = (adj * trust) @ parts["reduced"]
+    parts["trusted_2"] = (adj * trust) @ parts["trusted_1"]
+    graphs = {"structure": adj, "joined": normalized(trust)}
+    if model.num_neighbours:
+        similar = batch.neighbours(model.num_neighbours).to_dense().to(batch.dtype)
+        graphs["neighbours"] = normalized(similar + torch.eye(len(similar), dtype=batch.dtype))
+        graphs["joined"] = normalized(torch.maximum(trust, similar))
+        parts["neighbours_1"] = graphs["neighbours"] @ parts["reduced"]
+    places = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1")
+    found: dict[str, tuple[Tensor | None, Any]] = {}
+    for name, view in VIEWS.items():
+        if name not in model.views:
+            continue
+        inputs = [part for part in view.inputs if part in parts]
+        if name == "graph":
+            attributes = x * (ROW_ENERGY / x.square().sum(1).mean()).sqrt()
+        elif view.graph:
+            attributes = parts["reduced"]
+        else:
+            scaled = [model.part_scales[places.index(part)] * parts[part] for part in inputs]
+            attributes = torch.cat(scaled, dim=1) / len(inputs) ** 0.5
+        found[name] = (graphs[view.graph] if view.graph else None, attributes)
+    return found
+
+
+def forward(weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    hidden = torch.relu(x @ weights["input.weight"] + weights["input.bias"])
+    return hidden @ weights["output.weight"].t() + weights["output.bias"]
+
+
+def weights_of(model: PAMTPlusModule, name: str) -> dict[str, Tensor]:
+    return {key: value.detach().clone() for key, value in model.net_of(name).named_parameters()}
+
+
+def dense_predictions(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, Tensor]:
+    """Class probabilities of every node by each view."""
+    found = {}
+    for name, (adj, x) in dense_inputs(model, batch).items():
+        start = probs = forward(weights_of(model, name), x).softmax(1)
+        if adj is not None:
+            for _ in range(model.num_steps):
+                probs = (1 - model.alpha) * adj @ probs + model.alpha * start
+            probs = probs / probs.sum(1, keepdim=True)
+        found[name] = probs
+    return found
+
+
+def dense_training(model: PAMTPlusModule, data: Any, name: str, decay: list[float]) -> Any:
+    """The weights of a view after an epoch with each of these weight decays, from the model's."""
     batch = data.full_batch()
-    share = model.random_share
-    assert share == pytest.approx(1 - float(model.edge_trust(batch).mean()))
-    assert 0 < share < 1
-    model.structure(small_data(structure_noise=0.3).full_batch())
-    assert model.random_share == share
-    sizes = (data.num_features, data.num_classes)
-    again = PAMTPlusModule(*sizes, hidden_dim=16, mask_from=50)
-    resumed = quiet_trainer(tmp_path, 6)
-    resumed.fit(again, datamodule=data, ckpt_path=str(tmp_path / "four.ckpt"))
-    assert again.random_share == share
-
-
-def test_what_the_mask_leaves_of_an_edge_is_trust_times_similarity(tmp_path: Path) -> None:
-    data = small_data(structure_noise=0.6)
-    sizes = (data.num_features, data.num_classes)
-    pl.seed_everything(0, verbose=False)
-    model = PAMTPlusModule(*sizes, hidden_dim=8)
-    pl.seed_everything(0, verbose=False)
-    plain = PAMTPlusModule(*sizes, hidden_dim=8, attribute_trust=False)
-    batch = data.full_batch()
-    whole = model.structure(batch).to_dense() / batch.adj_norm.to_dense()
-    adjacency = operator(data.graph.adjacency)
-    trust = whole[adjacency.row_index, adjacency.col]
-    expected = plain.mask_similarity(batch) * trust
-    torch.testing.assert_close(model.mask_similarity(batch), expected)
-    assert float(trust.min()) < 0.5
-
-
-def test_the_graphless_learner_knows_the_labelled_nodes_alone(tmp_path: Path) -> None:
-    data = small_data()
-    plus = trained(PAMTPlusModule, data, tmp_path, 9, mask_from=4)
-    pl.seed_everything(0, verbose=False)
-    torch.randint(torch.iinfo(torch.int64).max, ())  # the seed of the training
-    sizes = (data.num_features, 16, data.num_classes, 0.0)
-    *_, net = (MLP(*sizes) for _ in range(3))  # as they are made
-    batch = data.full_batch()
-    weight, *rest = net.parameters()
-    assert weight is net.input.weight
-    groups: list[dict[str, Any]] = [
-        {"params": [weight], "weight_decay": 0.005},
-        {"params": rest},
-    ]
-    optimizer = torch.optim.Adam(groups, lr=0.1)
-    for _ in range(9):
+    adj, x = dense_inputs(model, batch)[name]
+    weights = {key: value.requires_grad_() for key, value in weights_of(model, name).items()}
+    first = weights["input.weight"]
+    rest = [value for value in weights.values() if value is not first]
+    optimizer = torch.optim.Adam([{"params": [first]}, {"params": rest}], lr=model.lr)
+    train, classes = batch.train_index, model.num_classes
+    target = one_hot(batch.train_y, classes).to(batch.dtype)
+    if adj is None:
+        x = x[train]
+    else:
+        start = torch.zeros(batch.num_nodes, classes, dtype=batch.dtype)
+        start[train] = target
+        target = start
+        for _ in range(model.num_steps):
+            target = (1 - model.alpha) * adj @ target + model.alpha * start
+            target[train] = start[train]
+    for epoch, each in enumerate(decay):
+        optimizer.param_groups[0]["weight_decay"] = each
+        logits = forward(weights, x)
+        confidence = 1.0 if adj is None else logits.detach().softmax(1) ** adaptive_gamma(epoch)
+        loss = -model.loss_weight / classes * (confidence * target * log_softmax(logits, 1)).sum()
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(batch.train_x), batch.train_y)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    for ours, theirs in zip(plus.others["graphless"].parameters(), net.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    return weights
 
 
-@pytest.mark.parametrize("way", CHOICES)
-def test_the_validation_nodes_choose_the_learner(tmp_path: Path, way: str) -> None:
+# What the views learn ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [None, 60])
+@pytest.mark.parametrize(
+    "options",
+    [{"decay_epochs": 9}, {"weight_decay": 0.01}, {"weight_decay": (1e-3, 0.1), "alpha": 0.3}],
+)
+def test_the_view_of_the_graph_learns_as_pta_alone(
+    options: dict[str, Any], batch_size: int | None, tmp_path: Path
+) -> None:
+    data = small_data(batch_size=batch_size)
+    plus = trained(data, tmp_path, 9, **options)
+    shared = {"weight_decay": (2e-4, 1e-2), "hidden_dim": 8, **options}
+    pta = seeded(PTAModule, data, **shared)
+    quiet_trainer(tmp_path, 9).fit(pta, datamodule=data)
+    assert torch.equal(plus.soft_labels, pta.soft_labels)  # type: ignore[arg-type]
+    assert_same_bits(plus.net.state_dict(), pta.net.state_dict())
+    constant = trained(data, tmp_path, 9, **{**options, "weight_decay": 1e-3})
+    assert not torch.equal(constant.net.input.weight, pta.net.input.weight)
+
+
+@pytest.mark.parametrize(("num_neighbours", "noise"), [(4, None), (0, None), (4, 0.6)])
+def test_each_view_learns_by_itself_from_its_own_graph_and_attributes(
+    num_neighbours: int, noise: float | None, tmp_path: Path
+) -> None:
+    data = small_data(structure_noise=noise)
+    options = {"num_neighbours": num_neighbours, "lr": 0.02}
+    before = new(data, **options)
+    model = trained(data, tmp_path, 6, **options)
+    before.directions, before.part_scales = model.directions, model.part_scales
+    decay = [rising_weight_decay(epoch, 2e-4, 1e-2, 6) for epoch in range(6)]
+    for name in model.views:
+        expected = dense_training(before, data, name, decay)
+        for key, value in weights_of(model, name).items():
+            torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-4)
+
+
+def test_all_attributes_that_a_network_receives_have_the_same_scale(tmp_path: Path) -> None:
+    data = small_data()
+    model = trained(data, tmp_path, 1)
+    for _, x in dense_inputs(model, data.full_batch()).values():
+        assert float(x.square().sum(1).mean()) == pytest.approx(ROW_ENERGY, rel=1e-4)
+
+
+def test_attributes_are_reduced_to_the_directions_in_which_they_are_largest(
+    tmp_path: Path,
+) -> None:
+    data = small_data()
+    model = trained(data, tmp_path, 1, num_directions=1)
+    _, _, right = torch.linalg.svd(data.graph.x.to_dense(), full_matrices=False)
+    cosine = torch.nn.functional.cosine_similarity(model.directions[:, 0], right[0], dim=0)
+    assert abs(float(cosine)) > 0.99
+    assert new(data, num_directions=99).directions.shape == (60, 60)  # there are no more
+
+
+def test_without_neighbours_their_views_are_left_out_and_none_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GraphBatch, "neighbours", lambda *_: pytest.fail("looked for"))
+    data = small_data()
+    model = finished(data, tmp_path, num_neighbours=0)
+    assert set(model.views) == WITHOUT_NEIGHBOURS
+    assert set(model.report()["views"]) == WITHOUT_NEIGHBOURS
+    assert torch.isfinite(probabilities(model, data)).all()
+
+
+@pytest.mark.parametrize("batch_size", [240, 1000])
+def test_one_batch_of_all_nodes_is_the_whole_graph(batch_size: int, tmp_path: Path) -> None:
+    whole = finished(small_data(), tmp_path)
+    batched = finished(small_data(batch_size=batch_size), tmp_path)
+    torch.testing.assert_close(batched.state_dict(), whole.state_dict())
+
+
+class Gradients(pl.Callback):
+    """In the last epoch, the gradients of the whole graph and of four batches of its nodes."""
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        batch = pl_module.fit_batch
+        order = torch.randperm(batch.num_nodes)
+        parts = [batch.at(nodes.sort().values) for nodes in order.chunk(4)]
+        self.whole, *self.parts = [self.of(pl_module, each) for each in (batch, *parts)]
+
+    def of(self, model: Any, batch: GraphBatch) -> list[Tensor]:
+        with torch.enable_grad():
+            loss = model.training_loss(batch)
+        return list(torch.autograd.grad(loss, list(model.parameters())))
+
+
+def test_gradients_of_batches_are_on_average_that_of_the_whole_graph(tmp_path: Path) -> None:
+    found = Gradients()
+    trained(small_data(), tmp_path, 3, found)
+    assert all(float(gradient.abs().max()) > 0 for gradient in found.whole)
+    for expected, *parts in zip(found.whole, *found.parts, strict=True):
+        torch.testing.assert_close(torch.stack(parts).mean(0), expected, rtol=1e-3, atol=1e-6)
+
+
+# Best epochs ------------------------------------------------------------------------------------
+
+
+class Epochs(pl.Callback):
+    """Notes after each epoch what each view reaches on the validation nodes, and its weights."""
+
+    def __init__(self) -> None:
+        self.scores: list[dict[str, tuple[float, float]]] = []
+        self.weights: list[dict[str, dict[str, Tensor]]] = []
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        batch = pl_module.fit_batch
+        index, y = batch.val_index, batch.graph.y[batch.val_index]
+        scores = {}
+        for name, probs in dense_predictions(pl_module, batch).items():
+            right = (probs[index].argmax(1) == y).float().mean()
+            scores[name] = (float(right), -float(nll_loss(probs[index].log(), y)))
+        self.scores.append(scores)
+        self.weights.append({name: weights_of(pl_module, name) for name in pl_module.views})
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 15, 16])
+def test_each_view_keeps_the_weights_of_its_own_best_epoch(epochs: int, tmp_path: Path) -> None:
+    data, noted = small_data(), Epochs()
+    model = trained(data, tmp_path, epochs, noted, BestStopping(dirpath=str(tmp_path)), **FAST)
+    judged = sorted({1, *range(2, epochs + 1, 2), epochs})  # every second, the first and the last
+    best = {}
+    for place, name in enumerate(model.views):
+        epoch = best[name] = max(judged, key=lambda each: noted.scores[each - 1][name])
+        assert_same_bits(weights_of(model, name), noted.weights[epoch - 1][name])
+        acc, loss = noted.scores[epoch - 1][name]
+        expected = torch.tensor([acc, -loss, epoch])
+        torch.testing.assert_close(model.best[place], expected, rtol=1e-4, atol=1e-5)
+        assert model.report()["views"][name]["val_acc"] == pytest.approx(acc)
+        assert model.report()["views"][name]["best_epoch"] == epoch
+    assert len(set(best.values())) > 2 or epochs < 3
+    again = PAMTPlusModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True)
+    assert_same_bits(again.state_dict(), model.state_dict())
+
+
+@pytest.mark.parametrize("weight_decay", [0.01, (1e-3, 1e-2)])
+def test_the_training_takes_all_its_epochs_and_no_more(weight_decay: Any, tmp_path: Path) -> None:
+    options = {"decay_epochs": 8, "weight_decay": weight_decay, **FAST}
+    model = trained(small_data(), tmp_path, 20, BestStopping(patience=1), **options)
+    assert model.trainer.current_epoch == 8
+    alone = trained(small_data(), tmp_path, 20, **options)
+    assert alone.trainer.current_epoch == 8
+
+
+def test_a_sanity_check_of_the_validation_changes_nothing(tmp_path: Path) -> None:
+    data, lowest = (
+        small_data(),
+        {**FAST, "lr": 0.0},
+    )  # no epoch is better than the untrained networks
+    model = new(data, **lowest)
+    stopping = BestStopping(dirpath=str(tmp_path))
+    trainer = quiet_trainer(tmp_path, 3, stopping, num_sanity_val_steps=1)
+    trainer.fit(model, datamodule=data)
+    assert_same_bits(model.state_dict(), finished(data, tmp_path, 3, **lowest).state_dict())
+
+
+# The pool ---------------------------------------------------------------------------------------
+
+
+def log_probs_of(views: dict[str, Tensor]) -> Tensor:
+    return torch.stack([probs.double().clamp(min=1e-7).log() for probs in views.values()])
+
+
+@pytest.mark.parametrize("batch_size", [None, 50])
+@pytest.mark.parametrize("num_neighbours", [4, 0])
+@pytest.mark.parametrize("noise", [None, 0.6])
+def test_the_prediction_pools_those_of_the_views(
+    noise: float | None, num_neighbours: int, batch_size: int | None, tmp_path: Path
+) -> None:
+    data = small_data(structure_noise=noise, batch_size=batch_size)
+    model = finished(data, tmp_path, num_neighbours=num_neighbours, **FAST)
+    other = small_data(structure_noise=0.3)  # trust and neighbours are those of the graph at hand
+    for each in (data, other):
+        views = dense_predictions(model, each.full_batch())
+        log_probs = log_probs_of(views)
+        sharpness, weights = model.sharpness.double(), model.pool_weights.double()
+        scores = torch.einsum("v,vnc->nc", weights * sharpness, log_probs)
+        equal = torch.einsum("v,vnc->nc", sharpness / len(views), log_probs)
+        with torch.no_grad():
+            found = model.predict_nodes(each.full_batch())
+        torch.testing.assert_close(found.probs, scores.softmax(1).float(), rtol=1e-3, atol=1e-5)
+        assert set(found.parts) == {*views, "equal_weights"}
+        for name, probs in views.items():
+            torch.testing.assert_close(found.parts[name], probs.argmax(1))
+        torch.testing.assert_close(found.parts["equal_weights"], equal.argmax(1))
+
+
+@pytest.mark.parametrize("pooling", ["fitted", "equal"])
+def test_sharpness_and_weights_are_fitted_to_the_validation_nodes(
+    pooling: str, tmp_path: Path
+) -> None:
     data = small_data(structure_noise=0.6)
-    model = trained(PAMTPlusModule, data, tmp_path, 12, mask_from=6, refresh_interval=2).eval()
-    model.requires_grad_(False)
-    graph, batch = data.graph, data.full_batch()
-    # Trust at random and MLPs that have learnt nothing: no two ways answer alike.
-    draw = torch.Generator().manual_seed(0)
-    adj = batch.adj_norm
-    weights = 5 * torch.rand(len(adj.values), generator=draw) ** 4
-    batch.trusted_adj = adj.with_values(adj.values * weights)
-    for parameter in model.parameters():
-        parameter.normal_(0.0, 2.0, generator=draw)
-    nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
-    answers = {}
-    for name in CHOICES:
-        logits = nets.get(name, model.net)(batch.x)
-        over = {
-            "unmasked": batch.adj_norm,
-            "structure": batch.adj_norm,
-            "trusted": batch.trusted_adj,
-            "mask": model.masked_adjacency(batch),
-        }.get(name)
-        if over is None:
-            answers[name] = logits.softmax(1)
-        else:
-            answers[name] = model.propagated_prediction(logits, over)
-    index = graph.val_index
-    assert index is not None
-    graph.y[index] = answers[way][index].argmax(1)
-    torch.testing.assert_close(model.predict_for_validation(batch).probs, answers[way])
-    assert model.chosen == way
-    torch.testing.assert_close(model.predict_nodes(batch).probs, answers[way])
-
-
-def test_without_trust_the_trusted_graph_is_not_asked(tmp_path: Path) -> None:
-    data = small_data()
-    own = {"mask_from": 2, "refresh_interval": 1, "attribute_trust": False}
-    model = trained(PAMTPlusModule, data, tmp_path, 4, **own).requires_grad_(False)
-    asked, ask = [], model.predict_by
-
-    def watched(name: str, logits: Any, data: Any) -> Any:
-        asked.append(name)
-        return ask(name, logits, data)
-
-    model.predict_by = watched
-    model.predict_for_validation(data.full_batch())
-    assert asked == [name for name in CHOICES if name != "trusted"]
-
-
-def test_before_its_first_mask_the_masked_learner_is_not_asked(tmp_path: Path) -> None:
-    data = small_data()
-    model = trained(PAMTPlusModule, data, tmp_path, 3, mask_from=9).eval()
-    model.requires_grad_(False)
+    model = finished(data, tmp_path, pooling=pooling, **FAST)
     batch = data.full_batch()
-    index = data.graph.val_index
-    assert index is not None
-    nets = {"unmasked": model.others["unmasked"], "graphless": model.others["graphless"]}
-    unmasked = model.propagated_prediction(nets["unmasked"](batch.x), batch.adj_norm)
-    answers = {"unmasked": unmasked, "graphless": nets["graphless"](batch.x).softmax(1)}
-    for name, probs in answers.items():
-        data.graph.y[index] = probs[index].argmax(1)
-        torch.testing.assert_close(model.predict_for_validation(batch).probs, probs)
-        assert model.chosen == name
-    masked = model.net(batch.x).softmax(1)
-    data.graph.y[index] = masked[index].argmax(1)
-    model.predict_for_validation(batch)
-    assert model.chosen in answers
+    y, index = batch.graph.y[batch.val_index], batch.val_index
+    log_probs = log_probs_of(dense_predictions(model, batch))[:, index]
+    sharpness = torch.tensor([fit_sharpness(each, y) for each in log_probs])
+    torch.testing.assert_close(model.sharpness, sharpness, rtol=1e-3, atol=1e-3)
+    count = len(model.views)
+    weights = torch.full((count,), 1 / count)
+    if pooling == "fitted":
+        tempered = (model.sharpness[:, None, None] * log_probs).log_softmax(2)
+        weights = fit_pool(tempered, y, 50.0).float()
+        assert float(weights.max() - weights.min()) > 0.02
+        torch.testing.assert_close(model.pool_weights, weights, rtol=1e-3, atol=1e-3)
+    assert pooling == "fitted" or torch.equal(model.pool_weights, weights)
+    report = model.report()
+    shown = [view["weight"] for view in report["views"].values()]
+    assert shown == pytest.approx(model.pool_weights.tolist(), abs=1e-4)
+    pooled = probabilities(model, data)[index]
+    assert report["val_acc"] == pytest.approx(float((pooled.argmax(1) == y).float().mean()))
+    assert report["val_loss"] == pytest.approx(float(nll_loss(pooled.log(), y)), rel=1e-5)
 
 
-def test_a_best_state_from_before_the_first_mask_stays_one(tmp_path: Path) -> None:
+class LateImprovement(pl.Callback):
+    """Changes the kept weights of a view when the stopping has seen its last epoch."""
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        pl_module._kept["hops"]["output.bias"] += 1.0
+
+
+def test_the_pool_is_that_of_the_weights_that_are_kept(tmp_path: Path) -> None:
     data = small_data()
     stopping = BestStopping(dirpath=str(tmp_path))
+    model = trained(data, tmp_path, 4, LateImprovement(), stopping)
+    index = data.full_batch().val_index
+    pooled = probabilities(model, data)[index].log()
+    loss = float(nll_loss(pooled, data.graph.y[index]))
+    assert model.report()["val_loss"] == pytest.approx(loss, rel=1e-5)
 
-    class Once(PAMTPlusModule):
-        """In its second epoch, and only then, all answers of the unmasked learner are right."""
 
-        def predict_by(self, inference: str, logits: Any, batch: Any) -> Any:
-            probs = super().predict_by(inference, logits, batch)
-            if self.trainer.state.fn != "fit":
-                return probs
-            if self.current_epoch == 1 and inference == "unmasked":
-                return torch.nn.functional.one_hot(batch.graph.y, 3).to(probs.dtype)
-            return probs * 0 + 1 / 3
-
-    pl.seed_everything(0, verbose=False)
-    model = Once(data.num_features, data.num_classes, hidden_dim=8, mask_from=4, refresh_interval=2)
-    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=data)
-    assert stopping.best_epoch == 2
-    assert model.chosen == "unmasked"
-    again = PAMTPlusModule.load_from_checkpoint(tmp_path / "best.ckpt", weights_only=True).eval()
+def test_the_accuracy_of_each_view_is_reported(tmp_path: Path) -> None:
+    data = small_data()
+    model = finished(data, tmp_path)
+    (metrics,) = quiet_trainer(tmp_path, 1).test(model, datamodule=data, verbose=False)
     batch = data.full_batch()
-    with torch.no_grad():
-        logits = again.others["unmasked"](batch.x)
-        expected = again.propagated_prediction(logits, batch.adj_norm)
-        assert torch.equal(again.predict_nodes(batch).probs, expected)
+    index = batch.graph.test_index
+    assert index is not None
+    for name, probs in dense_predictions(model, batch).items():
+        right = (probs.argmax(1) == batch.graph.y)[index].float().mean()
+        assert metrics[f"test_acc_{name}"] == pytest.approx(float(right))
+    assert "test_acc_equal_weights" in metrics
 
 
-def test_only_auto_has_other_learners_and_a_choice_in_its_checkpoint() -> None:
-    keys = set(PAMTPlusModule(3, 2).state_dict())
-    more = {key for key in keys if key.startswith("others.")} | {"inference_choice"}
-    assert len(more) > 1
-    fixed = PAMTPlusModule(3, 2, inference="mask")
-    assert set(fixed.state_dict()) == keys - more
-    assert fixed.chosen == "mask"
+def test_before_the_pool_is_fitted_there_is_nothing_to_report() -> None:
+    assert new(small_data()).report() == {}
+
+
+# What must not matter ---------------------------------------------------------------------------
+
+
+def test_validation_labels_reach_the_choice_of_epochs_and_the_pool_alone(tmp_path: Path) -> None:
+    states = []
+    for number in range(2):
+        data, folder = small_data(), tmp_path / str(number)
+        if number:
+            index = data.graph.val_index
+            assert index is not None
+            data.graph.y[index] = data.graph.y[index.roll(7)]
+        model = finished(data, folder, **FAST)
+        last = torch.load(folder / "last.ckpt", weights_only=True)
+        states.append((model, last["state_dict"], last["optimizer_states"][0]["state"]))
+    (one, last_one, adam_one), (other, last_other, adam_other) = states
+    trained_alike = set(last_one) - {"best"}
+    assert_same_bits(
+        *({key: last[key] for key in trained_alike} for last in (last_one, last_other))
+    )
+    for number, moments in adam_one.items():
+        assert_same_bits(moments, adam_other[number])
+    assert not torch.equal(one.best, other.best)
+    assert not torch.equal(one.pool_weights, other.pool_weights)
+
+
+def test_attributes_may_come_in_any_unit(tmp_path: Path) -> None:
+    graph = small_data().graph
+    found = []
+    for unit in (1.0, 1e-4, 300.0):
+        data = OneGraph(replace(graph, x=unit * graph.x))
+        found.append(probabilities(finished(data, tmp_path), data))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found[2], found[0], rtol=1e-3, atol=1e-4)
+
+
+def test_the_pool_of_a_training_in_double_precision_is_double(tmp_path: Path) -> None:
+    data = small_data()
+    model = new(data)
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 4, stopping, precision="64-true").fit(model, datamodule=data)
+    assert probabilities(model, data).dtype == torch.float64
+    for numbers in (model.sharpness, model.pool_weights, model.part_scales, model.best[:, 1]):
+        assert not torch.equal(numbers, numbers.float().double())
+
+
+# Interruptions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [1, 4, 5])
+def test_an_interrupted_training_resumes_with_the_best_weights_of_each_view(
+    after: int, tmp_path: Path
+) -> None:
+    data, options = small_data(), {**FAST, "dropout": 0.3}
+    whole = finished(data, tmp_path / "whole", 12, **options)
+    stopping = BestStopping(dirpath=str(tmp_path / "part"), save_seconds=0.0)
+    with pytest.raises(InterruptedError):
+        trained(data, tmp_path, 12, stopping, Interrupt(after), **options)
+    resumed, last = new(data, **options), tmp_path / "part" / "last.ckpt"
+    trainer = quiet_trainer(tmp_path, 12, BestStopping(dirpath=str(tmp_path / "part")))
+    trainer.fit(resumed, datamodule=data, ckpt_path=last, weights_only=True)
+    assert_same_bits(resumed.state_dict(), whole.state_dict())
+    assert resumed.report() == whole.report()
+    assert min(view["best_epoch"] for view in whole.report()["views"].values()) < 5
+
+
+@pytest.mark.parametrize("decay_epochs", [3, 600])
+def test_a_finished_run_that_is_resumed_trains_no_more(
+    decay_epochs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config("PAMT_plus", decay_epochs=decay_epochs, hidden_dim=8)
+    before = run(config, folder=tmp_path / "r", quiet=True)
+    record = results(tmp_path / "r")
+    assert record["epochs"] == min(decay_epochs, 4)
+    monkeypatch.setattr(PAMTPlusModule, "training_step", lambda *_: pytest.fail("trains"))
+    after = run(config, folder=tmp_path / "r", resume="last", quiet=True)
+    assert_same_bits(after.model.state_dict(), before.model.state_dict())
+    for key in ("epochs", "best_epoch", "val_acc", "val_loss", "test_metrics", "views"):
+        assert results(tmp_path / "r")[key] == record[key], key
+
+
+def test_the_soft_stopping_loss_is_refused() -> None:
+    with pytest.raises(InputError, match="stopping_loss"):
+        PAMTPlusModule(3, 2, stopping_loss="soft")
