@@ -18,10 +18,10 @@ from pamt_lightning.studies.statistics import auc
 def bad_edge_metrics(model: Any, datamodule: GraphDataModule) -> dict[str, float]:
     """Area under the ROC curve with which low similarity finds the edges between two classes.
 
-    ``mask_auc`` is that of PAMT's mask after training (for PAMT_plus times its attribute trust),
-    ``feature_auc`` that of the plain cosine of the attributes. ``_planted`` is about the edges that
-    structure noise moved, ``_original`` about those between classes that the graph had before; both
-    against the edges inside a class. Empty for other methods, and if a node has no label.
+    ``mask_auc`` is that of PAMT's mask after training, ``feature_auc`` that of the plain cosine of
+    the attributes. ``_planted`` is about the edges that structure noise moved, ``_original`` about
+    those between classes that the graph had before; both against the edges inside a class. Empty
+    for methods without a mask, and if a node has no label.
     """
     graph = datamodule.graph
     labels = graph.y.numpy()

@@ -126,8 +126,9 @@ def outcomes(runs: Sequence[Run], rows: Mapping[str, Mapping[str, Any]]) -> list
             row.get("metrics", {}),
             row.get("error"),
             row.get("tested_on", TEST_NODES),
-            row.get("inference"),
-            bool(row.get("other_version", False)),
+            chosen=row.get("inference"),
+            views=row.get("views", {}),
+            other_version=bool(row.get("other_version", False)),
         )
         for run in runs
         if (row := rows.get(run.run_id)) is not None
@@ -243,9 +244,13 @@ def compute(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("val_acc", "val_loss", "epochs", "best_epoch", "seconds", "structure_noise")
     figures = {name: record[name] for name in names} | record["test_metrics"]
     figures |= bad_edge_metrics(result.model, result.datamodule)
+    own: dict[str, Any] = {"inference": record["inference"]} if "inference" in record else {}
+    if "views" in record:
+        own["views"] = {name: view["weight"] for name, view in record["views"].items()}
     return {
         "metrics": {k: float(v) for k, v in figures.items() if v is not None and math.isfinite(v)},
-        **{name: record[name] for name in ("tested_on", "inference", "data_hashes", "environment")},
+        **own,
+        **{name: record[name] for name in ("tested_on", "data_hashes", "environment")},
         "started": started,
         "wall_seconds": round(time.monotonic() - clock, 3),
     }

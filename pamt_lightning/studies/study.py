@@ -130,6 +130,7 @@ class Outcome:
         error: Why it failed; none if it finished.
         tested_on: The nodes of its test accuracy; other than test nodes with validation seeds.
         chosen: The inference that the method chose by itself; none for other methods.
+        views: The weight of each view in the pool of a method that pools; empty for other methods.
         other_version: Whether it was computed under another results version.
     """
 
@@ -141,6 +142,7 @@ class Outcome:
     error: str | None = None
     tested_on: str = TEST_NODES
     chosen: str | None = None
+    views: Mapping[str, float] = field(default_factory=dict)
     other_version: bool = False
 
 

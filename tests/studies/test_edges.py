@@ -40,7 +40,7 @@ def test_figures_are_those_of_all_pairs_of_edges(
     monkeypatch.setattr("pamt_lightning.kernels.pairs._ENTRIES_AT_ONCE", 40)
     data = small_data(structure_noise=0.5, noise_seed=3)
     graph = data.graph
-    model = small_model(data).eval()
+    model = small_model(data, representation="cosine").eval()
     x = graph.x.to_dense().double()
     if layout == "dense":
         object.__setattr__(graph, "x", graph.x.to_dense())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import pamt_lightning
 from pamt_lightning.cli.configure import Configurator
 from pamt_lightning.data.splits import TEST_SEEDS
 from pamt_lightning.errors import InputError
@@ -106,6 +107,7 @@ def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> N
     runs = expand(small_study(splits=("test0", "test1")), configure)
     rows: dict[str, dict[str, Any]] = {
         runs[0].run_id: {"metrics": {"test_acc": 0.5}, "inference": "mask"},
+        runs[1].run_id: {"metrics": {}, "views": {"graph": 0.25}},
         runs[2].run_id: {"id": "elsewhere", "metrics": {}, "other_version": True},
         runs[3].run_id: {"error": "it diverged."},
         "another": {"metrics": {}},
@@ -113,6 +115,7 @@ def test_outcomes_are_those_of_all_runs_with_a_row(configure: Configurator) -> N
     pts, pamt, last = Cell("synthetic", "PTS"), Cell("synthetic", "PAMT"), runs[3].run_id
     assert outcomes(runs, rows) == [
         Outcome(runs[0].run_id, pts, "test0", 0, {"test_acc": 0.5}, chosen="mask"),
+        Outcome(runs[1].run_id, pamt, "test0", 0, views={"graph": 0.25}),
         Outcome("elsewhere", pts, "test1", 0, other_version=True),
         Outcome(last, pamt, "test1", 0, error="it diverged."),
     ]
@@ -310,7 +313,6 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         **{"val_acc": 0.5, "val_loss": math.inf, "epochs": 3, "best_epoch": 2, "seconds": 1.5},
         **{"structure_noise": None, "tested_on": "test nodes", "data_hashes": {}},
         **{"test_metrics": {"test_acc": 0.25, "test_ece": math.nan}, "environment": {"a": 1}},
-        "inference": None,
     }
 
     def run(config: RunConfig, **options: Any) -> Any:
@@ -337,6 +339,26 @@ def test_a_run_is_trained_as_configured_and_its_metrics_are_finite(
     assert answer["environment"] == {"a": 1}
     assert answer["tested_on"] == "test nodes"
     assert answer["wall_seconds"] >= 0
+    assert not {"inference", "views"} & set(answer)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("PAMT", {"inference": "auto"}), ("PAMT_plus", {}), ("PAMT_plus", {"num_neighbours": 0})],
+)
+def test_a_row_keeps_what_a_method_chose_on_the_validation_nodes(
+    method: str, options: dict[str, Any], configure: Configurator
+) -> None:
+    values = {f"model.{name}": value for name, value in {"hidden_dim": 8, **options}.items()}
+    study = small_study(methods=(method,), options={"trainer.max_epochs": 4, **values})
+    (row,) = (run.describe() for run in expand(study, configure))
+    answer = compute(json.loads(json.dumps(row)))
+    record = pamt_lightning.run(RunConfig.from_dict(row["config"]), quiet=True).record
+    assert answer.get("inference") == record.get("inference")
+    views = {name: view["weight"] for name, view in record.get("views", {}).items()}
+    assert answer.get("views", {}) == views
+    assert len(views) == (0 if method == "PAMT" else 6 if options else 8)
+    assert ("test_acc_equal_weights" in answer["metrics"]) == bool(views)
 
 
 @pytest.mark.usefixtures("trained")

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pamt_lightning.studies.analysis import Analysis, Result, by_split
+from pamt_lightning.studies.analysis import METRIC, Analysis, Result, by_split
 from pamt_lightning.studies.statistics import Comparison, summarize
-from pamt_lightning.studies.study import Cell, Study, Sweep, Value
+from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep, Value
 
 NONE = "–"
 VERDICTS = {
@@ -115,6 +115,35 @@ def choice_table(analysis: Analysis) -> Table:
             entries = [Entry((cell.dataset,)), Entry((counts,))]
             table.rows.append((_row_name(analysis.study, cell), entries))
     return table
+
+
+def pool_table(analysis: Analysis) -> Table:
+    """Methods that pool views: accuracy, that with equal weights, and share of each view."""
+    runs = {
+        cell: [run for run in result.runs if run.error is None and run.views]
+        for cell, result in analysis.results.items()
+    }
+    views = list(
+        dict.fromkeys(view for found in runs.values() for run in found for view in run.views)
+    )
+    table = Table(("method", "data set", "pooled", "equal weights", *views), [])
+    for cell, found in runs.items():
+        if found:
+            accuracies = (by_split(found, name) for name in (METRIC, f"{METRIC}_equal_weights"))
+            means = [summarize(each.values()).mean for each in accuracies]
+            fields = [cell.dataset, *(_fixed(100 * mean, 2) for mean in means)]
+            fields += [_fixed(100 * _mean_share(found, view), 0) for view in views]
+            entries = [Entry((text,)) for text in fields]
+            table.rows.append((_row_name(analysis.study, cell), entries))
+    return table
+
+
+def _mean_share(runs: Sequence[Outcome], view: str) -> float:
+    """The mean share of a view in the sum of the weights, over the runs that have it."""
+    shares = [
+        run.views[view] / (sum(run.views.values()) or 1.0) for run in runs if view in run.views
+    ]
+    return sum(shares) / len(shares) if shares else math.nan
 
 
 def cost_table(analysis: Analysis) -> Table:
@@ -297,6 +326,11 @@ def signed(number: float, digits: int = 2) -> str:
         return NONE
     text = f"{number:+.{digits}f}".replace("-", "−")
     return text if any(digit in text for digit in "123456789") else text[1:]
+
+
+def _fixed(number: float, digits: int) -> str:
+    """A number with so many digits after the point; nan is a dash."""
+    return NONE if math.isnan(number) else f"{number:.{digits}f}"
 
 
 def counted(number: int, what: str) -> str:

@@ -73,6 +73,7 @@ HELD_OUT = [replace(run, tested_on="held-out nodes") for run in outcomes(STUDY)]
 OTHER = [replace(run, other_version=run.cell.method == "GCN") for run in outcomes(STUDY)]
 FEWER = [*without(outcomes(STUDY), "cora_ml", "GCN"), *outcomes(STUDY)[:5]]
 EDGES = [with_metrics(run, mask_auc_planted=0.9) for run in outcomes(SWEEP)]
+POOLED = [replace(run, views={"graph": 0.5, "hops": 0.3}) for run in outcomes(STUDY)]
 CHOSEN = [replace(run, chosen="mask") for run in outcomes(STUDY)]
 NOISY = [with_metrics(run, structure_noise=0.4) for run in outcomes(SWEEP)]
 TEN = tuple(f"test{number}" for number in range(10))
@@ -90,7 +91,8 @@ BY = "by noise (data.structure_noise)"
         (STUDY, HELD_OUT, "Accuracy on held-out nodes in %, mean", "est accuracy | paper"),
         (STUDY, OTHER, "another results version: 16.", "are complete"),
         (STUDY, FEWER, "means are over 5 to 8 splits.", "are complete"),
-        (STUDY, CHOSEN, "graphless: an MLP", "Planted"),
+        (STUDY, CHOSEN, "propagated over the mask", "Planted | in the pool"),
+        (STUDY, POOLED, "## Weights of the views in the pool | Views by how far", "Chosen inf"),
         (replace(STUDY, methods=("PTS", "PAMT")), None, "too narrow", "Bold"),
         (replace(STUDY, splits=TEN), None, "over 10 splits;", "too narrow"),
         (replace(STUDY, inits=(0, 1)), None, "8 splits, each averaged over 2 init", "Planted"),
@@ -100,7 +102,7 @@ BY = "by noise (data.structure_noise)"
         (SWEEP, None, f"![Test accuracy {MINUS}, {BY}: means", "paper | An arrow at the edge"),
         (SWEEP, None, "comparisons of a table (4 of cora_ml)", "(4 of the study) | requested one"),
         (SWEEP, NOISY, "the requested one by at most 0.100000, over 48 runs.", "Planted"),
-        (SWEEP, EDGES, "Planted: moved there as structure noise.", "includes the attributes"),
+        (SWEEP, EDGES, "Planted: moved there as structure noise.", "in the pool"),
     ],
 )
 def test_captions_and_notes(

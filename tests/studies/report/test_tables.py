@@ -9,7 +9,7 @@ from pamt_lightning.studies.analysis import Analysis, analyse
 from pamt_lightning.studies.report import tables
 from pamt_lightning.studies.report.tables import Entry, Table, comparison_tables, result_tables
 from pamt_lightning.studies.statistics import summarize
-from pamt_lightning.studies.study import Cell, Study, Sweep
+from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep
 from tests.studies.made_up import (
     NOISE,
     SPLITS,
@@ -174,15 +174,49 @@ def test_missing_edge_metrics_are_left_out_or_noted() -> None:
 
 def test_the_chosen_inference_is_counted_over_finished_runs() -> None:
     study = replace(STUDY, datasets=("cora_ml",), methods=("PTS", "PAMT"))
-    chosen = ("mask", "unmasked", "mask", "graphless")
+    chosen = ("mask", "structure", "mask", "network")
     runs = [
         replace(run, chosen=chosen[number % 4]) if run.cell.method == "PAMT" else run
         for number, run in enumerate(outcomes(study))
     ]
     table = tables.choice_table(analyse(study, [*runs[:-1], failed(runs[-1], "x")]))
     assert names(table) == ["PAMT"]
-    assert row(table, "PAMT") == ["cora_ml", "mask 4, unmasked 2, graphless 1"]
+    assert row(table, "PAMT") == ["cora_ml", "mask 4, structure 2, network 1"]
     assert tables.choice_table(analysed()).rows == tables.missing_table(analysed()).rows == []
+
+
+def pooled(run: Outcome, **views: float) -> Outcome:
+    """The same run by a method that pools; equal weights are worse by one point."""
+    equal = run.metrics["test_acc"] - 0.01
+    return replace(with_metrics(run, test_acc_equal_weights=equal), views=views)
+
+
+def test_the_shares_of_views_are_means_over_finished_runs_and_need_not_sum_to_one() -> None:
+    study = replace(STUDY, datasets=("cora_ml",), methods=("PTS", "PAMT"))
+    others, ours = outcomes(study)[:8], outcomes(study)[8:]
+    ours = [
+        pooled(run, graph=0.5, hops=1.5) if number % 2 else pooled(run, graph=0.6, hops=0.2)
+        for number, run in enumerate(ours)
+    ]
+    ours[3] = failed(ours[3], "x")
+    ours[5] = replace(ours[5], views={})  # of a version that did not pool: not counted
+    table = tables.pool_table(analyse(study, [*others, *ours]))
+    assert table.header == ("method", "data set", "pooled", "equal weights", "graph", "hops")
+    assert names(table) == ["PAMT"]
+    # Splits 0, 2, 4, 6, 1 and 7; shares 3/4 in four of them, 1/4 in two.
+    accuracy = 100 * (0.80 + (0 + 2 + 4 + 6 + 1 + 7) / 600)
+    shown = [f"{accuracy:.2f}", f"{accuracy - 1:.2f}", "58", "42"]
+    assert row(table, "PAMT") == ["cora_ml", *shown]
+    assert tables.pool_table(analyse(study, others)).rows == []
+
+
+def test_views_that_a_method_lacks_and_weights_of_zero_are_shown_as_such() -> None:
+    views = {0.3: {"graph": 0.2, "joined": 0.2}, 0.5: {"graph": 0.0}}
+    study = replace(SWEEP, methods=("PAMT",))
+    runs = [replace(run, views=views[run.cell.value]) for run in outcomes(study)]  # type: ignore[index]
+    table = tables.pool_table(analyse(study, runs))
+    assert row(table, "PAMT, noise = 0.3")[2:] == ["–", "50", "50"]
+    assert row(table, "PAMT, noise = 0.5")[2:] == ["–", "0", "–"]
 
 
 def test_seconds_and_epochs_are_medians_of_finished_runs() -> None:
