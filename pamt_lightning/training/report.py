@@ -57,7 +57,8 @@ def _pool_weights(views: Mapping[str, Mapping[str, float]]) -> str | None:
         return None
     ordered = sorted(views, key=lambda name: -views[name]["weight"])
     shares = {name: round(100 * views[name]["weight"] / total) for name in ordered}
-    return ", ".join(f"{name} {share} %" for name, share in shares.items() if share)
+    shown = ", ".join(f"{name} {share} %" for name, share in shares.items() if share)
+    return f"{shown} of the weight in the pool"
 
 
 def print_metrics(metrics: Mapping[str, float], method: str, data: GraphDataModule) -> None:

@@ -27,17 +27,29 @@ def test_a_run_prints_what_it_came_to(elsewhere: None, capsys: pytest.CaptureFix
     assert found["results"] == "r/results.json"
     assert found["TensorBoard"] == "tensorboard --logdir r"
     assert re.fullmatch(r"[\d.]+, 1 thread", found["seconds"])
-    assert not {"inference", "random edges", "noise", "unreached"} & set(found)
+    assert not {"inference", "views", "  equal weights", "noise", "unreached"} & set(found)
 
 
-def test_what_pamt_plus_chose_is_printed_and_no_file_without_a_folder(
+def test_the_chosen_inference_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(small_config(inference="auto"), quiet=True)
+    print_run(result)
+    chosen = result.record["inference"]
+    assert f"  inference      {chosen}, chosen on the validation nodes\n" in capsys.readouterr().out
+
+
+def test_the_views_of_a_pool_are_printed_and_no_file_without_a_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = small_config("PAMT_plus").with_options({"data.structure_noise": 0.5})
-    print_run(run(config, quiet=True))
+    result = run(config, quiet=True)
+    weights = {"graph": 0.3, "hops": 0.9, "joined": 0.002, "attributes": 0.0}
+    result.record["views"] = {name: {"weight": weight} for name, weight in weights.items()}
+    print_run(result)
     shown = capsys.readouterr().out
-    assert re.search(r"\n +inference +\w+, chosen on the validation nodes\n", shown)
-    assert re.search(r"\n +random edges +up to \d+ % of the edges look drawn at random\n", shown)
+    assert re.search(r"\n +views +hops 75 %, graph 25 % of the weight in the pool\n", shown)
+    equal = percent(result.record["test_metrics"]["test_acc_equal_weights"])
+    assert re.search(rf"\n +test accuracy .*\n +equal weights +{equal}\n", shown)
+    assert "inference" not in shown
     assert re.search(r"\n +noise +0\.5\d* of edges", shown)
     assert "checkpoint" not in shown
     assert "TensorBoard" not in shown
