@@ -15,7 +15,7 @@ from tests.small_run import failed, output_of, parsed, rows_of
 
 OLD = Path(__file__).parents[1] / "fixtures" / "version_0_1"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((OLD / "expected.json").read_text())
-NAMES = sorted(file.parent.name for file in OLD.glob("*/best.ckpt"))
+NAMES = sorted({file.parent.name for file in OLD.glob("*/best.ckpt")} - {"PAMT_plus"})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -40,6 +40,13 @@ def test_an_old_checkpoint_is_tested_and_predicts(
         assert row["node_id"] == node
         found = [float(row[f"p_class_{number}"]) for number in range(len(expected))]
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+
+
+def test_an_old_checkpoint_of_pamt_plus_is_refused_with_the_reason() -> None:
+    for command in ("test", "predict"):
+        line = failed([command, "--ckpt_path", str(OLD / "PAMT_plus" / "best.ckpt")])
+        assert "earlier version of PAMT_plus" in line
+        assert "train again" in line
 
 
 @pytest.mark.parametrize("name", NAMES)
