@@ -41,8 +41,9 @@ COLUMNS = (
 )
 DEVIATIONS = {"citeseer": {"weight_decay": 0.01}}  # each with its reason in the file
 
-# Settings of the methods' authors, and those for single data sets.
-AUTHORS: dict[str, dict[str, float]] = {
+# Settings of the methods' authors, and those for single data sets. The weight decay of PTS, PTD and
+# PTA rises past theirs, 0.005: so the validation nodes choose its value, as for PAMT_plus.
+AUTHORS: dict[str, dict[str, Any]] = {
     "GCN": {"lr": 0.01, "weight_decay": 5e-4, "dropout": 0.5, "hidden_dim": 64},
     "GAT": {
         **{"lr": 0.005, "weight_decay": 5e-4, "dropout": 0.6, "attention_dropout": 0.6},
@@ -59,7 +60,7 @@ AUTHORS: dict[str, dict[str, float]] = {
     },
     **{
         name: {
-            **{"lr": 0.1, "weight_decay": 0.005, "dropout": 0, "hidden_dim": 64},
+            **{"lr": 0.1, "weight_decay": [2e-4, 1e-2], "dropout": 0, "hidden_dim": 64},
             **{"num_steps": 10, "alpha": 0.1, "loss_weight": loss_weight},
         }
         for name, loss_weight in (("PTS", 0.05), ("PTD", 10.0), ("PTA", 0.05))
@@ -108,7 +109,7 @@ def test_every_method_runs_with_every_data_set(name: str, configure: Configurato
         python = RunConfig.create(name, dataset=path.stem).complete()
         assert replace(python, trainer=config.trainer) == config == config.complete()
         expected = {**AUTHORS.get(name, {}), **BY_DATASET.get(name, {}).get(path.stem, {})}
-        assert expected.items() <= config.model["init_args"].items()
+        assert {name: config.model["init_args"][name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("name", PAPER)

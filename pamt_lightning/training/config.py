@@ -86,9 +86,10 @@ class RunConfig:
     @classmethod
     def from_sections(cls, model: Method, content: Mapping[str, Any]) -> RunConfig:
         """A run from the sections of a config file, its model section being the arguments."""
+        init_args = {name: _plain(value) for name, value in (content.get("model") or {}).items()}
         return cls(
             method=model.name,
-            model={"class_path": model.class_path, "init_args": dict(content.get("model") or {})},
+            model={"class_path": model.class_path, "init_args": init_args},
             data=dict(content.get("data", {})),
             stopping=dict(content.get("stopping", {})),
             trainer={**TRAINER_DEFAULTS, **content.get("trainer", {})},
