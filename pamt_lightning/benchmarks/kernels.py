@@ -34,7 +34,6 @@ def refresh_row(case: Case, rounds: int) -> Row:
 
     def with_dense_matrices() -> Tensor:
         h = torch.softmax(logits, 1)
-        h = h / h.norm(dim=1, keepdim=True)
         mask = h @ h.T
         mask *= adj_norm
         y = start
