@@ -53,8 +53,8 @@ class PAMTModule(SoftLabelModule):
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam, in pretraining and training.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only; two
-            values rise, see `NodeClassificationModule`.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only; of
+            two values it rises from one to the other, see `NodeClassificationModule`.
         momentum: β in [0, 1): share of the old soft labels that a refresh keeps (Eq. 11).
         refresh_interval: t_u: soft labels are refreshed in epochs t with t mod t_u = 0; 0 = never.
         pretrain_epochs: Epochs on the labelled nodes alone before the first mask; 0 leaves the MLP
@@ -84,7 +84,7 @@ class PAMTModule(SoftLabelModule):
         hidden_dim: int = 128,
         dropout: float = 0.2,
         lr: float = 0.05,
-        weight_decay: WeightDecay = (1e-3, 5e-2),
+        weight_decay: WeightDecay = (2e-4, 1e-2),
         momentum: float = 0.5,
         refresh_interval: int = 30,
         pretrain_epochs: int = 100,

@@ -36,8 +36,8 @@ class SoftLabelModule(NodeClassificationModule):
         hidden_dim: Size of the MLP's hidden layer.
         dropout: Dropout rate, on the attributes and on the hidden layer.
         lr: Learning rate of Adam.
-        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only; two
-            values rise, see `NodeClassificationModule`.
+        weight_decay: The L2 term is (weight_decay / 2)·‖W₁‖², on the first layer's weights only; of
+            two values it rises from one to the other, see `NodeClassificationModule`.
         alpha: Teleport weight α in [0, 1] of every propagation; 1 ignores the graph.
         num_steps: Number of propagation steps K.
         loss_weight: λ, the weight of the soft-label cross entropy beside the L2 term.

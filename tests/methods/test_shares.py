@@ -51,7 +51,7 @@ def test_weights_are_those_of_one_process(
     ("name", "options"),
     [
         *[("PTS", {}), ("PTA", {}), ("PAMT_1", {})],
-        *[("PAMT", {"mask_normalization": kind}) for kind in ("row", "sym")],
+        *[("PAMT", {"mask_normalization": kind, "lr": 0.02}) for kind in ("row", "sym")],
     ],
 )
 def test_methods_with_an_mlp_can_share(name: str, options: Any, tmp_path: Path) -> None:
