@@ -145,6 +145,8 @@ class PAMTPlusModule(PTAModule):
         if self.stopping_loss != "nll":
             raise InputError("PAMT_plus stops on `stopping_loss`='nll', got 'soft'.")
         self.num_neighbours = num_neighbours
+        # The reduced attributes and three averages at a time; two graphs with attribute neighbours.
+        self.values_per_node = 4 * min(num_directions, num_features) + 32 * num_neighbours
         self.pooling: Pooling = pooling
         size = min(num_directions, num_features)
         self.views = {name: self._inputs_of(view) for name, view in VIEWS.items()}

@@ -51,6 +51,9 @@ class SoftLabelModule(NodeClassificationModule):
     learns_in_batches = True
     works_in_shares = True
 
+    values_per_node = 0
+    """Values that are held for each node beside those of all such methods."""
+
     def __init__(
         self,
         num_features: int,

@@ -90,6 +90,7 @@ def memory_of(
     else:
         values_per_node = 2.0 * graph.num_features  # dropout makes a copy
     numbers += rows * values_per_node  # the others are on disk
+    numbers += nodes * model.values_per_node
     numbers += 4 * sum(parameter.numel() for parameter in model.parameters())
     return _PROCESS + size * numbers
 
