@@ -200,9 +200,14 @@ class PAMTPlusModule(PTAModule):
     # What the views see ------------------------------------------------------------------------
 
     @torch.no_grad()
+    def reduced_attributes(self, batch: GraphBatch) -> Tensor:
+        """The attributes along the principal directions."""
+        return batch.outputs(lambda x: as_features(x).linear(self.directions))
+
+    @torch.no_grad()
     def view_inputs(self, batch: GraphBatch) -> ViewInputs:
         """The reduced attributes and the graphs of the views."""
-        reduced = batch.outputs(lambda x: as_features(x).linear(self.directions))
+        reduced = self.reduced_attributes(batch)
         adj = batch.adj_norm
         graphs = {"structure": adj}
         trust = adj.with_values(batch.edge_trust)
@@ -243,10 +248,8 @@ class PAMTPlusModule(PTAModule):
             self.best[:] = torch.tensor([-1.0, torch.inf, 0.0])
             directions = principal_directions(batch.graph.x, self.directions.shape[1])
             self.directions = directions.to(self.directions)
+            self.directions *= unit_scale(self.reduced_attributes(batch))
         inputs = self.view_inputs(batch)
-        if not resumed:
-            self.directions *= unit_scale(inputs.reduced)
-            inputs = self.view_inputs(batch)
         labels = {
             name: self.propagated_labels(inputs.graphs[str(self.views[name].graph)], batch)
             for name in self.with_graph
