@@ -1,6 +1,12 @@
 """The equations of the methods: tensors in, tensors out; no state, no files, no hidden seeds."""
 
 from pamt_lightning.functional.attention import attention_sum, edge_scores, edge_softmax
+from pamt_lightning.functional.consistency import (
+    consistency_loss,
+    drop_nodes,
+    mean_of_hops,
+    sharpen,
+)
 from pamt_lightning.functional.gaussian import gaussian_convolution, kl_to_standard_normal
 from pamt_lightning.functional.losses import (
     blend_soft_labels,
@@ -13,7 +19,7 @@ from pamt_lightning.functional.neighbours import (
     inverse_document_frequency,
     join_graphs,
 )
-from pamt_lightning.functional.normalize import normalize_adjacency
+from pamt_lightning.functional.normalize import normalize_adjacency, normalize_symmetric
 from pamt_lightning.functional.pooling import fit_pool, fit_sharpness, log_probabilities, pool
 from pamt_lightning.functional.propagation import (
     one_hot_rows,
@@ -31,6 +37,8 @@ __all__ = [
     "attribute_neighbours",
     "blend_soft_labels",
     "confidence_weights",
+    "consistency_loss",
+    "drop_nodes",
     "edge_scores",
     "edge_softmax",
     "edge_trust",
@@ -43,7 +51,9 @@ __all__ = [
     "log_probabilities",
     "mask_adjacency",
     "mask_representation",
+    "mean_of_hops",
     "normalize_adjacency",
+    "normalize_symmetric",
     "one_hot_rows",
     "pair_cosine",
     "pool",
@@ -52,6 +62,7 @@ __all__ = [
     "propagate_labels",
     "renormalize_mask",
     "rising_weight_decay",
+    "sharpen",
     "smooth",
     "soft_cross_entropy",
 ]

@@ -27,7 +27,7 @@ from pamt_lightning.nn.mlp import HOP_SHARES, InputLinear
 WeightDecay = float | tuple[float, float]
 
 CALIBRATION_BINS = 10
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,11 +12,15 @@ from torch import Tensor
 from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import InputError, require_in, require_one_of
 from pamt_lightning.functional import (
+    consistency_loss,
+    drop_nodes,
     fit_pool,
     fit_sharpness,
     join_graphs,
     log_probabilities,
+    mean_of_hops,
     normalize_adjacency,
+    normalize_symmetric,
     one_hot_rows,
     pool,
     principal_directions,
@@ -43,10 +47,14 @@ class View:
         graph: Carries the labels it learns from and its prediction; without one it learns from the
             labelled nodes alone.
         inputs: Its attributes, parts of `PAMTPlusModule.hop_attributes`; none for all attributes.
+        drops_over: The graph over which it averages the attributes of nodes of which some are
+            dropped at random in training, so as to predict the same from all of them; see
+            `PAMTPlusModule.consistent_loss`.
     """
 
     graph: str | None
     inputs: tuple[str, ...] = ()
+    drops_over: str | None = None
 
 
 VIEWS = {
@@ -58,11 +66,24 @@ VIEWS = {
     "hops": View(None, ("hops",)),
     "neighbour_hop": View(None, ("neighbours_1",)),
     "trusted_hops": View(None, ("reduced", "trusted_1", "trusted_2", "neighbours_1")),
+    "consistent": View(None, ("smooth",), "structure"),
+    "trusted_consistent": View(None, ("trusted_smooth",), "trusted"),
 }
-PARTS = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1")
+PARTS = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1", "smooth", "trusted_smooth")
 
 _RIDGE = 50.0  # the pull of the pool towards equal weights
 _JUDGE_EVERY = 3  # epochs: a validation takes as long as a step
+
+# The views that learn to be consistent; chosen with the learning rate and weight decay below.
+_SMOOTH_HOPS = 4
+_DROP_RATE = 0.7  # of nodes
+_HIDDEN_DROPOUT = 0.5
+_NUM_PASSES = 2  # in an epoch, with other nodes dropped in each
+_TEMPERATURE = 0.5
+_CONSISTENCY = 10.0  # the weight of the consistency loss, ...
+_RAMP = 1 / 3  # ... which it reaches after this share of the epochs
+_LEARN_EVERY = 2  # epochs: a step takes as long as those of all other views
+_LR_FACTOR, _DECAY_FACTOR = 0.5, 5.0  # relative to the other views
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,6 @@ class ViewInputs:
 
     reduced: Tensor
     graphs: dict[str, SparseOperator]
-    trusted: SparseOperator
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,10 @@ class PAMTPlusModule(PTAModule):
     - ``neighbour_hop``: the labelled nodes alone, on attributes averaged over the attribute
       neighbours;
     - ``trusted_hops``: the labelled nodes alone, on the attributes and their averages over one and
-      two hops of the trusted edges and over the attribute neighbours.
+      two hops of the trusted edges and over the attribute neighbours;
+    - ``consistent``: the labelled nodes, and agreement with itself on all others, on attributes
+      averaged over up to four hops of Â while nodes are dropped at random (GRAND);
+    - ``trusted_consistent``: the same over the trusted edges.
 
     Each keeps its own best epoch. Their predictions are pooled with weights that are fitted to the
     validation nodes and drawn towards equal ones.
@@ -145,18 +168,20 @@ class PAMTPlusModule(PTAModule):
         if self.stopping_loss != "nll":
             raise InputError("PAMT_plus stops on `stopping_loss`='nll', got 'soft'.")
         self.num_neighbours = num_neighbours
-        # The reduced attributes and three averages at a time; two graphs with attribute neighbours.
-        self.values_per_node = 4 * min(num_directions, num_features) + 32 * num_neighbours
+        # The reduced attributes, four random and three other averages; two graphs with attribute
+        # neighbours.
+        self.values_per_node = 8 * min(num_directions, num_features) + 32 * num_neighbours
         self.pooling: Pooling = pooling
         size = min(num_directions, num_features)
         self.views = {name: self._inputs_of(view) for name, view in VIEWS.items()}
         if not num_neighbours:
             del self.views["neighbours"], self.views["neighbour_hop"]
-        nets = {
-            name: MLP(size * len(view.inputs), hidden_dim, num_classes, self.net.dropout)
-            for name, view in self.views.items()
-            if view.inputs
-        }
+        nets = {}
+        for name, view in self.views.items():
+            if view.inputs:
+                rates = (_HIDDEN_DROPOUT, 0.0) if view.drops_over else 2 * (self.net.dropout,)
+                sizes = (size * len(view.inputs), hidden_dim, num_classes)
+                nets[name] = MLP(*sizes, rates[0], input_dropout=rates[1])
         self.nets = torch.nn.ModuleDict(nets)
         count = len(self.views)
         self.directions: Tensor
@@ -175,11 +200,14 @@ class PAMTPlusModule(PTAModule):
         self.register_buffer("pool_metrics", torch.tensor([-1.0, torch.inf]))
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._fit: FitInputs | None = None
+        # The attributes of each pass of an epoch, of the views that drop nodes.
+        self._passes: dict[str, list[Tensor]] = {}
 
     def _inputs_of(self, view: View) -> View:
         if self.num_neighbours:
             return view
-        return View(view.graph, tuple(p for p in view.inputs if not p.startswith("neighbours")))
+        inputs = tuple(part for part in view.inputs if not part.startswith("neighbours"))
+        return replace(view, inputs=inputs)
 
     def net_of(self, view: str) -> MLP:
         """The network of a view."""
@@ -194,8 +222,13 @@ class PAMTPlusModule(PTAModule):
 
     @property
     def without_graph(self) -> list[str]:
-        """The views that learn from the labelled nodes alone."""
+        """The views whose prediction is that of their MLP."""
         return [name for name, view in self.views.items() if not view.graph]
+
+    @property
+    def consistent(self) -> list[str]:
+        """The views that drop nodes and learn to be consistent."""
+        return [name for name, view in self.views.items() if view.drops_over]
 
     # What the views see ------------------------------------------------------------------------
 
@@ -209,8 +242,8 @@ class PAMTPlusModule(PTAModule):
         """The reduced attributes and the graphs of the views."""
         reduced = self.reduced_attributes(batch)
         adj = batch.adj_norm
-        graphs = {"structure": adj}
         trust = adj.with_values(batch.edge_trust)
+        graphs = {"structure": adj, "trusted": normalize_symmetric(trust)}
         if self.num_neighbours:
             neighbours = batch.neighbours(self.num_neighbours)
             by_attributes = SparseOperator.from_csr(neighbours, batch.dtype)
@@ -219,22 +252,24 @@ class PAMTPlusModule(PTAModule):
             empty = (torch.zeros_like(adj.crow), adj.col[:0], adj.values[:0])
             neighbours = csr_tensor(*empty, batch.num_nodes)
         graphs["joined"] = join_graphs(trust, neighbours)
-        trusted = adj.with_values(adj.values * batch.edge_trust)
-        return ViewInputs(reduced, graphs, trusted)
+        return ViewInputs(reduced, graphs)
 
     def hop_attributes(self, inputs: ViewInputs) -> Iterator[tuple[int, Tensor]]:
         """The reduced attributes and their averages over hops, with their place in `PARTS`.
 
         One at a time: a large graph cannot hold all of them.
         """
-        structure, reduced = inputs.graphs["structure"], inputs.reduced
+        structure, trusted = inputs.graphs["structure"], inputs.graphs["trusted"]
+        reduced = inputs.reduced
         yield 0, reduced
         yield 1, structure @ (structure @ reduced)
-        trusted = inputs.trusted @ reduced
-        yield 2, trusted
-        yield 3, inputs.trusted @ trusted
+        once = trusted @ reduced
+        yield 2, once
+        yield 3, trusted @ once
         if "neighbours" in inputs.graphs:
             yield 4, inputs.graphs["neighbours"] @ reduced
+        yield 5, mean_of_hops(structure, reduced, _SMOOTH_HOPS)
+        yield 6, mean_of_hops(trusted, reduced, _SMOOTH_HOPS)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -272,12 +307,12 @@ class PAMTPlusModule(PTAModule):
     def setup(self, stage: str) -> None:
         """Forget the inputs of a training that was interrupted."""
         super().setup(stage)
-        self._fit = None
+        self._fit, self._passes = None, {}
 
     def on_fit_end(self) -> None:
         """Release the inputs."""
         super().on_fit_end()
-        self._fit = None
+        self._fit, self._passes = None, {}
 
     @property
     def fit_inputs(self) -> FitInputs:
@@ -295,6 +330,28 @@ class PAMTPlusModule(PTAModule):
         """Train no more if the resumed training had finished."""
         super().on_train_start()
         self.trainer.should_stop |= self.current_epoch >= self.min_epochs
+
+    def on_train_epoch_start(self) -> None:
+        """Drop other nodes in every second epoch; in the others the consistent views rest."""
+        super().on_train_epoch_start()
+        if isinstance(self.weight_decay, tuple):
+            (optimizer,) = self.trainer.optimizers
+            optimizer.param_groups[2]["weight_decay"] = _DECAY_FACTOR * self.current_decay
+        learns = self.current_epoch % _LEARN_EVERY == 0
+        self._passes = {name: self.random_inputs(name) for name in self.consistent if learns}
+
+    @torch.no_grad()
+    def random_inputs(self, name: str) -> list[Tensor]:
+        """The attributes of all nodes in each pass of a view, averaged while nodes are dropped."""
+        inputs = self.fit_inputs.views
+        adj, reduced = inputs.graphs[str(self.views[name].drops_over)], inputs.reduced
+        scale = self.part_scales[PARTS.index(self.views[name].inputs[0])]
+        found = []
+        for _ in range(_NUM_PASSES):
+            kept = torch.rand(len(reduced), device=reduced.device) >= _DROP_RATE
+            dropped = drop_nodes(reduced, kept, _DROP_RATE)
+            found.append(scale * mean_of_hops(adj, dropped, _SMOOTH_HOPS))
+        return found
 
     def on_train_epoch_end(self) -> None:
         """Stop after the last epoch."""
@@ -314,13 +371,50 @@ class PAMTPlusModule(PTAModule):
             batch.train_y, torch.arange(len(batch.train_y)), self.num_classes, batch.dtype
         )
         for name, rows in self.fit_inputs.labelled.items():
-            logits = self.net_of(name)(rows[: len(target)])
-            loss = loss + self.loss_weight * soft_cross_entropy(logits, target)
+            if name not in self.consistent:
+                logits = self.net_of(name)(rows[: len(target)])
+                loss = loss + self.loss_weight * soft_cross_entropy(logits, target)
+        for name, passes in self._passes.items():
+            loss = loss + self.consistent_loss(self.net_of(name), passes, target, batch)
         return loss
 
+    def consistent_loss(
+        self, net: MLP, passes: list[Tensor], target: Tensor, batch: GraphBatch
+    ) -> Tensor:
+        """Cross entropy of the labelled nodes, and the `consistency_loss` of the nodes of a step.
+
+        Both compare predictions of several passes, between which the dropped nodes differ (GRAND,
+        Feng et al. 2020, arXiv:2005.11079).
+        """
+        nodes = torch.arange(batch.num_nodes) if batch.nodes is None else batch.nodes
+        rows = torch.cat([batch.train_index, nodes.to(self.device)])
+        logits = [net(inputs[rows]) for inputs in passes]
+        labelled = [soft_cross_entropy(each[: len(target)], target) for each in logits]
+        probs = torch.stack([each[len(target) :].softmax(1) for each in logits])
+        progress = (self.current_epoch + 1) / self.min_epochs
+        weight = _CONSISTENCY * min(1.0, progress / _RAMP)
+        agreement = consistency_loss(probs, _TEMPERATURE)
+        return self.loss_weight * torch.stack(labelled).mean() + weight * agreement
+
     def decayed_parameters(self) -> list[torch.nn.Parameter]:
-        """W₁ of each view."""
-        return [self.net_of(name).input.weight for name in self.views]
+        """W₁ of each view that is not among the consistent ones."""
+        others = [name for name in self.views if not self.views[name].drops_over]
+        return [self.net_of(name).input.weight for name in others]
+
+    def make_optimizer(self, weight_decay: float) -> torch.optim.Optimizer:
+        """Adam with a lower learning rate and a higher weight decay of the consistent views."""
+        optimizer = super().make_optimizer(weight_decay)
+        own = [self.net_of(name) for name in self.consistent]
+        first = [net.input.weight for net in own]
+        rest = [p for net in own for p in net.parameters() if p is not net.input.weight]
+        moved = {id(parameter) for parameter in [*first, *rest]}
+        others = optimizer.param_groups[1]
+        others["params"] = [p for p in others["params"] if id(p) not in moved]
+        lr = _LR_FACTOR * self.lr
+        decay = _DECAY_FACTOR * weight_decay
+        optimizer.add_param_group({"params": first, "lr": lr, "weight_decay": decay})
+        optimizer.add_param_group({"params": rest, "lr": lr})
+        return optimizer
 
     def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
         """In a training, judge each view by itself; the metrics are means over the views."""

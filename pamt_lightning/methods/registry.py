@@ -60,6 +60,7 @@ METHODS = (
         "pamt_lightning.PAMTPlusModule",
         "several views of graph and attributes, pooled; not the paper's",
         "baselines/pamt_plus.yaml",
+        results_version=3,
     ),
     _variant("PAMT_0", "PAMT with the first mask kept, no refresh"),
     _variant("PAMT_1", "PAMT with refresh but without momentum"),

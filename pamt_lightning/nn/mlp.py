@@ -71,7 +71,10 @@ def _add_scale(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> No
 
 
 class MLP(nn.Module):
-    """One hidden layer with ReLU; dropout before both linear maps."""
+    """One hidden layer with ReLU; dropout before both linear maps.
+
+    ``input_dropout`` is the rate before the first one, if it is another.
+    """
 
     def __init__(
         self,
@@ -80,11 +83,13 @@ class MLP(nn.Module):
         num_classes: int,
         dropout: float = 0.0,
         bias: bool = True,
+        input_dropout: float | None = None,
     ) -> None:
         super().__init__()
         require_in("[1, inf)", hidden_dim=hidden_dim, num_classes=num_classes)
         self.dropout = dropout
-        self.input = InputLinear(num_features, hidden_dim, dropout, bias)
+        before = dropout if input_dropout is None else input_dropout
+        self.input = InputLinear(num_features, hidden_dim, before, bias)
         self.output = nn.Linear(hidden_dim, num_classes, bias)
 
     def forward(self, x: Tensor | Features) -> Tensor:

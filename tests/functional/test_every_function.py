@@ -52,11 +52,17 @@ SHAPES: list[tuple[Callable[..., Any], str, list[tuple[int, ...]]]] = [
     (lambda x: fn.fit_sharpness(ones(3, 2), x), "target", [(4,), (3, 1)]),
     (lambda x: fn.fit_pool(x, torch.arange(3), 1.0), "log_probs", [(3, 2), (2, 4, 2)]),
     (lambda x: fn.pool(ones(2, 3, 4), x), "weights", [(3,), (2, 1)]),
+    (lambda x: fn.drop_nodes(ones(3, 2), x, 0.5), "kept", [(2,), (3, 1)]),
+    (lambda x: fn.mean_of_hops(ADJ, x, 1), "x", [(4, 2), (3,)]),
+    (lambda x: fn.consistency_loss(x, 0.5), "probs", [(3, 2), (3,)]),
 ]
 VALUES: list[tuple[Callable[..., Any], str, list[Any]]] = [
     (partial(fn.gaussian_convolution, ones(3, 2), ones(3, 2), ADJ), "gamma", [-0.1, NAN, INF]),
     (partial(fn.blend_soft_labels, ones(3, 2), ones(3, 2)), "momentum", [-0.1, 1.0, 1.5, NAN]),
     (partial(fn.confidence_weights, ones(3, 2)), "gamma", [-0.5, NAN]),
+    (partial(fn.drop_nodes, ones(3, 2), ones(3)), "rate", [-0.1, 1.0, NAN]),
+    (partial(fn.mean_of_hops, ADJ, ones(3, 2)), "num_hops", [-1, 0.5]),
+    (partial(fn.sharpen, ones(3, 2)), "temperature", [0.0, -1.0, NAN]),
     (fn.adaptive_gamma, "epoch", [-1]),
     (partial(fn.adaptive_gamma, 1), "epsilon", [0.0, -1.0, NAN]),
     (partial(fn.mask_representation, ones(3, 2)), "kind", ["sigmoid"]),

@@ -14,9 +14,15 @@ from torch.nn.functional import log_softmax, nll_loss, one_hot
 
 from pamt_lightning import InputError, PAMTPlusModule, PTAModule, run
 from pamt_lightning.data.batch import GraphBatch
-from pamt_lightning.functional import adaptive_gamma, fit_pool, fit_sharpness, rising_weight_decay
+from pamt_lightning.functional import (
+    adaptive_gamma,
+    drop_nodes,
+    fit_pool,
+    fit_sharpness,
+    rising_weight_decay,
+)
 from pamt_lightning.methods import pamt_plus
-from pamt_lightning.methods.pamt_plus import VIEWS
+from pamt_lightning.methods.pamt_plus import PARTS, VIEWS
 from pamt_lightning.nn.mlp import ROW_ENERGY
 from pamt_lightning.training.stopping import BestStopping
 from tests.methods.helpers import (
@@ -67,6 +73,12 @@ def normalized(weights: Tensor) -> Tensor:
     return root[:, None] * weights * root
 
 
+def smooth(adj: Tensor, x: Tensor) -> Tensor:
+    """The mean of the attributes and of their averages over one to four hops."""
+    powers = [torch.matrix_power(adj, hops) for hops in range(5)]
+    return torch.stack(powers).mean(0) @ x
+
+
 def dense_inputs(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, tuple[Tensor | None, Any]]:
     """Of each view the graph ``[N, N]``, if there is one, and the attributes of its MLP."""
     x = batch.graph.x.to_dense().to(batch.dtype)
@@ -74,15 +86,16 @@ def dense_inputs(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, tuple[Te
     trust = batch.adj_norm.with_values(batch.edge_trust).to_dense()
     parts = {"reduced": x @ model.directions}
     parts["hops"] = adj @ adj @ parts["reduced"]
-    parts["trusted_1"] = (adj * trust) @ parts["reduced"]
-    parts["trusted_2"] = (adj * trust) @ parts["trusted_1"]
-    graphs = {"structure": adj, "joined": normalized(trust)}
+    graphs = {"structure": adj, "trusted": normalized(trust), "joined": normalized(trust)}
+    parts["trusted_1"] = graphs["trusted"] @ parts["reduced"]
+    parts["trusted_2"] = graphs["trusted"] @ parts["trusted_1"]
+    parts["smooth"] = smooth(adj, parts["reduced"])
+    parts["trusted_smooth"] = smooth(graphs["trusted"], parts["reduced"])
     if model.num_neighbours:
         similar = batch.neighbours(model.num_neighbours).to_dense().to(batch.dtype)
         graphs["neighbours"] = normalized(similar + torch.eye(len(similar), dtype=batch.dtype))
         graphs["joined"] = normalized(torch.maximum(trust, similar))
         parts["neighbours_1"] = graphs["neighbours"] @ parts["reduced"]
-    places = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1")
     found: dict[str, tuple[Tensor | None, Any]] = {}
     for name, view in VIEWS.items():
         if name not in model.views:
@@ -93,7 +106,7 @@ def dense_inputs(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, tuple[Te
         elif view.graph:
             attributes = parts["reduced"]
         else:
-            scaled = [model.part_scales[places.index(part)] * parts[part] for part in inputs]
+            scaled = [model.part_scales[PARTS.index(part)] * parts[part] for part in inputs]
             attributes = torch.cat(scaled, dim=1) / len(inputs) ** 0.5
         found[name] = (graphs[view.graph] if view.graph else None, attributes)
     return found
@@ -106,6 +119,42 @@ def forward(weights: dict[str, Tensor], x: Tensor) -> Tensor:
 
 def weights_of(model: PAMTPlusModule, name: str) -> dict[str, Tensor]:
     return {key: value.detach().clone() for key, value in model.net_of(name).named_parameters()}
+
+
+def dense_graph(batch: GraphBatch, name: str) -> Tensor:
+    adj = batch.adj_norm
+    if name == "structure":
+        return adj.to_dense()
+    return normalized(adj.with_values(batch.edge_trust).to_dense())
+
+
+def kept_nodes(count: int, epoch: int, graph: str) -> list[Tensor]:
+    """The nodes of two passes that are not dropped, as `DropsInTurn` chooses them."""
+    first = epoch // 2 * 4 + (0 if graph == "structure" else 2)
+    return [torch.arange(count) % 7 == (first + each) % 7 for each in range(2)]
+
+
+class DropsInTurn:
+    """Stands in for `drop_nodes`: the nodes of a pass follow from its number."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, x: Tensor, kept: Tensor, rate: float) -> Tensor:
+        chosen = torch.arange(len(x)) % 7 == self.calls % 7
+        self.calls += 1
+        return drop_nodes(x, chosen, rate)
+
+
+def dense_consistent_loss(
+    passes: list[Tensor], train: Tensor, target: Tensor, progress: float
+) -> Any:
+    """GRAND's loss, with the weight that it has after this share of the epochs."""
+    probs = torch.stack(passes).softmax(2)
+    mean = probs.detach().mean(0).square()
+    agreement = (probs - mean / mean.sum(1, keepdim=True)).square().sum(2).mean()
+    known = torch.stack([(target * log_softmax(each[train], 1)).sum() for each in passes]).mean()
+    return -0.05 / target.shape[1] * known + 10 * min(1.0, 3 * progress) * agreement
 
 
 def dense_predictions(model: PAMTPlusModule, batch: GraphBatch) -> dict[str, Tensor]:
@@ -125,12 +174,30 @@ def dense_training(model: PAMTPlusModule, data: Any, name: str, decay: list[floa
     """The weights of a view after an epoch with each of these weight decays, from the model's."""
     batch = data.full_batch()
     adj, x = dense_inputs(model, batch)[name]
+    drops_over = VIEWS[name].drops_over
     weights = {key: value.requires_grad_() for key, value in weights_of(model, name).items()}
     first = weights["input.weight"]
     rest = [value for value in weights.values() if value is not first]
-    optimizer = torch.optim.Adam([{"params": [first]}, {"params": rest}], lr=model.lr)
+    lr = model.lr / 2 if drops_over else model.lr
+    optimizer = torch.optim.Adam([{"params": [first]}, {"params": rest}], lr=lr)
     train, classes = batch.train_index, model.num_classes
     target = one_hot(batch.train_y, classes).to(batch.dtype)
+    if drops_over:
+        place = PARTS.index(VIEWS[name].inputs[0])
+        adj, x = dense_graph(batch, drops_over), batch.graph.x.to_dense() @ model.directions
+        for epoch, each in enumerate(decay):
+            if epoch % 2:
+                continue
+            optimizer.param_groups[0]["weight_decay"] = 5 * each
+            passes = [
+                forward(weights, model.part_scales[place] * smooth(adj, x * kept[:, None] / 0.3))
+                for kept in kept_nodes(batch.num_nodes, epoch, drops_over)
+            ]
+            loss = dense_consistent_loss(passes, train, target, (epoch + 1) / len(decay))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return weights
     if adj is None:
         x = x[train]
     else:
@@ -175,8 +242,10 @@ def test_the_view_of_the_graph_learns_as_pta_alone(
 
 @pytest.mark.parametrize(("num_neighbours", "noise"), [(4, None), (0, None), (4, 0.6)])
 def test_each_view_learns_by_itself_from_its_own_graph_and_attributes(
-    num_neighbours: int, noise: float | None, tmp_path: Path
+    num_neighbours: int, noise: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pamt_plus, "_HIDDEN_DROPOUT", 0.0)
+    monkeypatch.setattr(pamt_plus, "drop_nodes", DropsInTurn())
     data = small_data(structure_noise=noise)
     options = {"num_neighbours": num_neighbours, "lr": 0.02}
     before = new(data, **options)
@@ -229,6 +298,8 @@ class Gradients(pl.Callback):
     """In the last epoch, the gradients of the whole graph and of four batches of its nodes."""
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        if trainer.current_epoch + 1 < (trainer.max_epochs or 0):
+            return
         batch = pl_module.fit_batch
         order = torch.randperm(batch.num_nodes)
         parts = [batch.at(nodes.sort().values) for nodes in order.chunk(4)]
@@ -240,7 +311,10 @@ class Gradients(pl.Callback):
         return list(torch.autograd.grad(loss, list(model.parameters())))
 
 
-def test_gradients_of_batches_are_on_average_that_of_the_whole_graph(tmp_path: Path) -> None:
+def test_gradients_of_batches_are_on_average_that_of_the_whole_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pamt_plus, "_HIDDEN_DROPOUT", 0.0)
     found = Gradients()
     trained(small_data(), tmp_path, 3, found)
     assert all(float(gradient.abs().max()) > 0 for gradient in found.whole)
