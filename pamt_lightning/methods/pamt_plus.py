@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -34,55 +34,51 @@ from pamt_lightning.methods.base import Prediction, WeightDecay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
 from pamt_lightning.methods.propagate_then_train import PTAModule
 from pamt_lightning.nn import MLP
-from pamt_lightning.nn.mlp import unit_scale
 
 Pooling = Literal["fitted", "equal"]
 
 
 @dataclass(frozen=True)
 class View:
-    """What one learner sees.
+    """How one learner uses a graph.
 
     Attributes:
-        graph: Carries the labels it learns from and its prediction; without one it learns from the
-            labelled nodes alone.
-        inputs: Its attributes, parts of `PAMTPlusModule.hop_attributes`; none for all attributes.
-        drops_over: The graph over which it averages the attributes of nodes of which some are
-            dropped at random in training, so as to predict the same from all of them; see
-            `PAMTPlusModule.consistent_loss`.
+        propagates_over: The graph that carries the labels it learns from and its prediction, as in
+            PTA; without one it learns from the labelled nodes alone.
+        drops_over: The graph over which it averages attributes while nodes are dropped at random,
+            so as to predict the same from all of them; see `PAMTPlusModule.consistent_loss`.
     """
 
-    graph: str | None
-    inputs: tuple[str, ...] = ()
+    propagates_over: str | None = None
     drops_over: str | None = None
 
 
+# What their networks receive: all attributes in `graph`, the reduced ones in `joined` and
+# `neighbours`, and in the others what `PAMTPlusModule.view_attributes` says.
 VIEWS = {
-    "graph": View("structure"),
-    "graph_reduced": View("structure", ("reduced",)),
-    "joined": View("joined", ("reduced",)),
-    "neighbours": View("neighbours", ("reduced",)),
-    "attributes": View(None, ("reduced",)),
-    "hops": View(None, ("hops",)),
-    "neighbour_hop": View(None, ("neighbours_1",)),
-    "trusted_hops": View(None, ("reduced", "trusted_1", "trusted_2", "neighbours_1")),
-    "consistent": View(None, ("smooth",), "structure"),
-    "trusted_consistent": View(None, ("trusted_smooth",), "trusted"),
+    "graph": View(propagates_over="structure"),
+    "joined": View(propagates_over="joined"),
+    "neighbours": View(propagates_over="neighbours"),
+    "attributes": View(),
+    "hops": View(),
+    "neighbour_hop": View(),
+    "consistent": View(drops_over="structure"),
+    "trusted_consistent": View(drops_over="trusted"),
 }
-PARTS = ("reduced", "hops", "trusted_1", "trusted_2", "neighbours_1", "smooth", "trusted_smooth")
 
 _RIDGE = 50.0  # the pull of the pool towards equal weights
 _JUDGE_EVERY = 3  # epochs: a validation takes as long as a step
 
 # The views that learn to be consistent; chosen with the learning rate and weight decay below.
-_SMOOTH_HOPS = 4
+_NUM_HOPS = 4
 _DROP_RATE = 0.7  # of nodes
 _HIDDEN_DROPOUT = 0.5
-_NUM_PASSES = 2  # in an epoch, with other nodes dropped in each
+_NUM_PASSES = 2  # in a step, with other nodes dropped in each
+_MOST_NODES = 4096  # that are compared in a step, drawn at random
 _TEMPERATURE = 0.5
 _CONSISTENCY = 10.0  # the weight of the consistency loss, ...
 _RAMP = 1 / 3  # ... which it reaches after this share of the epochs
-_LEARN_EVERY = 2  # epochs: a step takes as long as those of all other views
+_LEARN_EVERY = 2  # epochs
 _LR_FACTOR, _DECAY_FACTOR = 0.5, 5.0  # relative to the other views
 
 
@@ -113,15 +109,13 @@ class PAMTPlusModule(PTAModule):
     side by side, each from another view of the data:
 
     - ``graph``: PTA over Â, on all attributes;
-    - ``graph_reduced``: PTA over Â, on the attributes along their principal directions;
-    - ``joined``: the same over the trusted edges and the attribute neighbours together;
-    - ``neighbours``: the same over the attribute neighbours alone, without any edge;
+    - ``joined``: PTA over the trusted edges and the attribute neighbours together, on the
+      attributes along their principal directions, as all that follow;
+    - ``neighbours``: PTA over the attribute neighbours alone, without any edge;
     - ``attributes``: the labelled nodes alone, without any graph;
     - ``hops``: the labelled nodes alone, on attributes averaged over two hops of Â;
     - ``neighbour_hop``: the labelled nodes alone, on attributes averaged over the attribute
       neighbours;
-    - ``trusted_hops``: the labelled nodes alone, on the attributes and their averages over one and
-      two hops of the trusted edges and over the attribute neighbours;
     - ``consistent``: the labelled nodes, and agreement with itself on all others, on attributes
       averaged over up to four hops of Â while nodes are dropped at random (GRAND);
     - ``trusted_consistent``: the same over the trusted edges.
@@ -173,21 +167,20 @@ class PAMTPlusModule(PTAModule):
         self.values_per_node = 8 * min(num_directions, num_features) + 32 * num_neighbours
         self.pooling: Pooling = pooling
         size = min(num_directions, num_features)
-        self.views = {name: self._inputs_of(view) for name, view in VIEWS.items()}
-        if not num_neighbours:
-            del self.views["neighbours"], self.views["neighbour_hop"]
-        nets = {}
+        self.views = {
+            name: view
+            for name, view in VIEWS.items()
+            if num_neighbours or not name.startswith("neighbour")
+        }
+        self.nets = torch.nn.ModuleDict()  # `graph` has the network of PTA
         for name, view in self.views.items():
-            if view.inputs:
+            if name != "graph":
                 rates = (_HIDDEN_DROPOUT, 0.0) if view.drops_over else 2 * (self.net.dropout,)
-                sizes = (size * len(view.inputs), hidden_dim, num_classes)
-                nets[name] = MLP(*sizes, rates[0], input_dropout=rates[1])
-        self.nets = torch.nn.ModuleDict(nets)
+                net = MLP(size, hidden_dim, num_classes, rates[0], input_dropout=rates[1])
+                self.nets[name] = net
         count = len(self.views)
         self.directions: Tensor
         self.register_buffer("directions", torch.zeros(num_features, size))
-        self.part_scales: Tensor
-        self.register_buffer("part_scales", torch.ones(len(PARTS)))
         self.sharpness: Tensor
         self.register_buffer("sharpness", torch.ones(count))
         self.pool_weights: Tensor
@@ -203,27 +196,21 @@ class PAMTPlusModule(PTAModule):
         # The attributes of each pass of an epoch, of the views that drop nodes.
         self._passes: dict[str, list[Tensor]] = {}
 
-    def _inputs_of(self, view: View) -> View:
-        if self.num_neighbours:
-            return view
-        inputs = tuple(part for part in view.inputs if not part.startswith("neighbours"))
-        return replace(view, inputs=inputs)
-
     def net_of(self, view: str) -> MLP:
         """The network of a view."""
-        found: Any = self.nets[view] if self.views[view].inputs else self.net
+        found: Any = self.net if view == "graph" else self.nets[view]
         net: MLP = found
         return net
 
     @property
     def with_graph(self) -> list[str]:
         """The views that propagate over a graph."""
-        return [name for name, view in self.views.items() if view.graph]
+        return [name for name, view in self.views.items() if view.propagates_over]
 
     @property
     def without_graph(self) -> list[str]:
         """The views whose prediction is that of their MLP."""
-        return [name for name, view in self.views.items() if not view.graph]
+        return [name for name, view in self.views.items() if not view.propagates_over]
 
     @property
     def consistent(self) -> list[str]:
@@ -254,22 +241,18 @@ class PAMTPlusModule(PTAModule):
         graphs["joined"] = join_graphs(trust, neighbours)
         return ViewInputs(reduced, graphs)
 
-    def hop_attributes(self, inputs: ViewInputs) -> Iterator[tuple[int, Tensor]]:
-        """The reduced attributes and their averages over hops, with their place in `PARTS`.
+    def view_attributes(self, inputs: ViewInputs) -> Iterator[tuple[str, Tensor]]:
+        """What the networks of the views without a graph receive, view by view.
 
         One at a time: a large graph cannot hold all of them.
         """
-        structure, trusted = inputs.graphs["structure"], inputs.graphs["trusted"]
-        reduced = inputs.reduced
-        yield 0, reduced
-        yield 1, structure @ (structure @ reduced)
-        once = trusted @ reduced
-        yield 2, once
-        yield 3, trusted @ once
-        if "neighbours" in inputs.graphs:
-            yield 4, inputs.graphs["neighbours"] @ reduced
-        yield 5, mean_of_hops(structure, reduced, _SMOOTH_HOPS)
-        yield 6, mean_of_hops(trusted, reduced, _SMOOTH_HOPS)
+        reduced, graphs = inputs.reduced, inputs.graphs
+        yield "attributes", reduced
+        yield "hops", graphs["structure"] @ (graphs["structure"] @ reduced)
+        if "neighbours" in graphs:
+            yield "neighbour_hop", graphs["neighbours"] @ reduced
+        for name in self.consistent:
+            yield name, mean_of_hops(graphs[str(self.views[name].drops_over)], reduced, _NUM_HOPS)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -283,26 +266,23 @@ class PAMTPlusModule(PTAModule):
             self.best[:] = torch.tensor([-1.0, torch.inf, 0.0])
             directions = principal_directions(batch.graph.x, self.directions.shape[1])
             self.directions = directions.to(self.directions)
-            self.directions *= unit_scale(self.reduced_attributes(batch))
         inputs = self.view_inputs(batch)
-        labels = {
-            name: self.propagated_labels(inputs.graphs[str(self.views[name].graph)], batch)
-            for name in self.with_graph
-            if name != "graph"
-        }
+        labels = {}
+        for name in self.with_graph:
+            if name != "graph":
+                adj = inputs.graphs[str(self.views[name].propagates_over)]
+                labels[name] = self.propagated_labels(adj, batch)
+                self._fit_scale(name, inputs.reduced)
         rows = torch.cat([batch.train_index, batch.val_index])
-        parts: dict[str, Tensor] = {}
-        for place, part in self.hop_attributes(inputs):
-            if not resumed:
-                self.part_scales[place] = unit_scale(part)
-            parts[PARTS[place]] = self.part_scales[place] * part[rows]
-        labelled = {
-            name: torch.cat([parts[part] for part in self.views[name].inputs], dim=1)
-            for name in self.without_graph
-        }
-        for name in self.nets:
-            self.net_of(name).input.scale.fill_(len(self.views[name].inputs) ** -0.5)
+        labelled = {}
+        for name, attributes in self.view_attributes(inputs):
+            labelled[name] = attributes[rows]
+            self._fit_scale(name, attributes)
         self._fit = FitInputs(inputs, labels, labelled)
+
+    def _fit_scale(self, view: str, attributes: Tensor) -> None:
+        energy = float(attributes.double().square().sum())
+        self.net_of(view).input.fit_scale(energy / len(attributes))
 
     def setup(self, stage: str) -> None:
         """Forget the inputs of a training that was interrupted."""
@@ -345,12 +325,11 @@ class PAMTPlusModule(PTAModule):
         """The attributes of all nodes in each pass of a view, averaged while nodes are dropped."""
         inputs = self.fit_inputs.views
         adj, reduced = inputs.graphs[str(self.views[name].drops_over)], inputs.reduced
-        scale = self.part_scales[PARTS.index(self.views[name].inputs[0])]
         found = []
         for _ in range(_NUM_PASSES):
             kept = torch.rand(len(reduced), device=reduced.device) >= _DROP_RATE
             dropped = drop_nodes(reduced, kept, _DROP_RATE)
-            found.append(scale * mean_of_hops(adj, dropped, _SMOOTH_HOPS))
+            found.append(mean_of_hops(adj, dropped, _NUM_HOPS))
         return found
 
     def on_train_epoch_end(self) -> None:
@@ -386,8 +365,13 @@ class PAMTPlusModule(PTAModule):
         Both compare predictions of several passes, between which the dropped nodes differ (GRAND,
         Feng et al. 2020, arXiv:2005.11079).
         """
-        nodes = torch.arange(batch.num_nodes) if batch.nodes is None else batch.nodes
-        rows = torch.cat([batch.train_index, nodes.to(self.device)])
+        nodes = batch.nodes
+        if nodes is None:
+            nodes = torch.arange(batch.num_nodes, device=self.device)
+        if len(nodes) > _MOST_NODES:
+            drawn = torch.randperm(len(nodes), device=nodes.device)[:_MOST_NODES]
+            nodes = nodes[drawn.sort().values]
+        rows = torch.cat([batch.train_index, nodes])
         logits = [net(inputs[rows]) for inputs in passes]
         labelled = [soft_cross_entropy(each[: len(target)], target) for each in logits]
         probs = torch.stack([each[len(target) :].softmax(1) for each in logits])
@@ -436,7 +420,7 @@ class PAMTPlusModule(PTAModule):
         for place, name in enumerate(self.views):
             probs = (
                 self._propagated(name, batch, self.fit_inputs.views)[index]
-                if self.views[name].graph
+                if name in self.with_graph
                 else row_softmax(self.net_of(name)(self._validation_rows(name)))
             )
             acc, loss = float(accuracy(probs, y)), float(negative_log_likelihood(probs, y))
@@ -452,7 +436,7 @@ class PAMTPlusModule(PTAModule):
         """The state with the best weights of each view."""
         state = super().kept_state()
         for name, weights in self._kept.items():
-            prefix = f"nets.{name}" if self.views[name].inputs else "net"
+            prefix = "net" if name == "graph" else f"nets.{name}"
             state |= {f"{prefix}.{key}": value for key, value in weights.items()}
         return state
 
@@ -510,30 +494,15 @@ class PAMTPlusModule(PTAModule):
         """Class probabilities of every node, view by view."""
         for name in self.with_graph:
             yield name, self._propagated(name, batch, inputs)
-        for name, logits in self._logits_without_graph(inputs):
-            yield name, row_softmax(logits)
+        for name, attributes in self.view_attributes(inputs):
+            yield name, row_softmax(self.net_of(name)(attributes))
 
     def _propagated(self, name: str, batch: GraphBatch, inputs: ViewInputs) -> Tensor:
-        view = self.views[name]
-        x = DenseFeatures(inputs.reduced) if view.inputs else None
+        x = None if name == "graph" else DenseFeatures(inputs.reduced)
         logits = batch.outputs(self.net_of(name), x)
-        return self.propagated_prediction(logits, inputs.graphs[str(view.graph)])
-
-    def _logits_without_graph(self, inputs: ViewInputs) -> Iterator[tuple[str, Tensor]]:
-        """Output for every node; the first layer takes its attributes part by part."""
-        hidden: dict[str, Tensor] = {}
-        size = self.directions.shape[1]
-        for place, part in self.hop_attributes(inputs):
-            for name in self.without_graph:
-                if PARTS[place] not in self.views[name].inputs:
-                    continue
-                first = self.views[name].inputs.index(PARTS[place]) * size
-                layer = self.net_of(name).input
-                weight = layer.scale * self.part_scales[place] * layer.weight[first : first + size]
-                product = part @ weight
-                hidden[name] = hidden[name] + product if name in hidden else product
-        for name, products in hidden.items():
-            yield name, self.net_of(name).from_products(products)
+        return self.propagated_prediction(
+            logits, inputs.graphs[str(self.views[name].propagates_over)]
+        )
 
     # Checkpoint --------------------------------------------------------------------------------
 

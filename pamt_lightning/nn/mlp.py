@@ -56,11 +56,6 @@ class InputLinear(nn.Module):
         return out if self.bias is None else out.add_(self.bias)
 
 
-def unit_scale(x: Tensor) -> float:
-    """The factor that brings the rows of a dense matrix to `ROW_ENERGY`."""
-    return _scale(float(x.double().square().sum()) / max(1, len(x)))
-
-
 def _scale(row_energy: float) -> float:
     return math.sqrt(ROW_ENERGY / row_energy) if row_energy > 0 else 1.0
 
@@ -97,13 +92,3 @@ class MLP(nn.Module):
         x = as_features(x)
         hidden, scale = x.relu_dropout(self.input(x), self.dropout, self.training)
         return linear_by_column(hidden, scale * self.output.weight, self.output.bias)
-
-    def from_products(self, products: Tensor) -> Tensor:
-        """Logits ``[N, C]`` without dropout, from attributes times the weights of the input layer.
-
-        For attributes that are not in one matrix: ``products`` ``[N, hidden_dim]`` are sums of
-        parts, scaled as `InputLinear` does.
-        """
-        bias = self.input.bias
-        hidden = torch.relu(products if bias is None else products + bias)
-        return linear_by_column(hidden, self.output.weight, self.output.bias)

@@ -57,7 +57,7 @@ def test_checkpoints_hold_plain_values_and_what_a_new_process_needs(tmp_path: Pa
     assert (type(hparams["lr"]), type(hparams["hidden_dim"])) == (float, int)
     assert type(saved["datamodule_hyper_parameters"]["structure_noise"]) is float
     assert saved["model_class"] == "pamt_lightning.methods.pamt.PAMTModule"
-    assert saved["format"] == CHECKPOINT_FORMAT
+    assert saved["format"] == 4
     assert saved["GraphDataModule"]["class_names"] == list(data.graph.class_names)
     assert saved["soft_labels"].shape == (240, 3)
 
