@@ -36,10 +36,10 @@ def mean_of_hops(adj: SparseOperator, x: Tensor, num_hops: int) -> Tensor:
     """
     require_in("[0, inf)", whole=True, num_hops=num_hops)
     require_shape("x", x.shape, "N F", N=adj.num_nodes)
-    total = hop = x
+    total, hop = x.clone(), x
     for _ in range(num_hops):
         hop = adj @ hop
-        total = total + hop if total is x else total.add_(hop)
+        total += hop
     return total / (num_hops + 1)
 
 

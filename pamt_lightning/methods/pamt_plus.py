@@ -47,10 +47,12 @@ class View:
             PTA; without one it learns from the labelled nodes alone.
         drops_over: The graph over which it averages attributes while nodes are dropped at random,
             so as to predict the same from all of them; see `PAMTPlusModule.consistent_loss`.
+        needs_neighbours: Whether there is no such view without attribute neighbours.
     """
 
     propagates_over: str | None = None
     drops_over: str | None = None
+    needs_neighbours: bool = False
 
 
 # What their networks receive: all attributes in `graph`, the reduced ones in `joined` and
@@ -58,15 +60,16 @@ class View:
 VIEWS = {
     "graph": View(propagates_over="structure"),
     "joined": View(propagates_over="joined"),
-    "neighbours": View(propagates_over="neighbours"),
+    "neighbours": View(propagates_over="neighbours", needs_neighbours=True),
     "attributes": View(),
     "hops": View(),
-    "neighbour_hop": View(),
+    "neighbour_hop": View(needs_neighbours=True),
     "consistent": View(drops_over="structure"),
     "trusted_consistent": View(drops_over="trusted"),
 }
 
 _RIDGE = 50.0  # the pull of the pool towards equal weights
+_NO_EPOCH = (-1.0, torch.inf, 0.0)  # accuracy, loss and number of the best epoch so far
 _JUDGE_EVERY = 3  # epochs: a validation takes as long as a step
 
 # The views that learn to be consistent; chosen with the learning rate and weight decay below.
@@ -89,6 +92,10 @@ class ViewInputs:
     reduced: Tensor
     graphs: dict[str, SparseOperator]
 
+    def graph_of(self, view: View) -> SparseOperator:
+        """The graph over which a view propagates, or averages while nodes are dropped."""
+        return self.graphs[str(view.propagates_over or view.drops_over)]
+
 
 @dataclass(frozen=True)
 class FitInputs:
@@ -99,6 +106,7 @@ class FitInputs:
 
     views: ViewInputs
     soft_labels: dict[str, Tensor]
+    target: Tensor  # one-hot classes of the training nodes
     labelled: dict[str, Tensor]
 
 
@@ -162,22 +170,24 @@ class PAMTPlusModule(PTAModule):
         if self.stopping_loss != "nll":
             raise InputError("PAMT_plus stops on `stopping_loss`='nll', got 'soft'.")
         self.num_neighbours = num_neighbours
+        size = min(num_directions, num_features)
         # The reduced attributes, four random and three other averages; two graphs with attribute
         # neighbours.
-        self.values_per_node = 8 * min(num_directions, num_features) + 32 * num_neighbours
+        self.values_per_node = 8 * size + 32 * num_neighbours
         self.pooling: Pooling = pooling
-        size = min(num_directions, num_features)
         self.views = {
             name: view
             for name, view in VIEWS.items()
-            if num_neighbours or not name.startswith("neighbour")
+            if num_neighbours or not view.needs_neighbours
         }
         self.nets = torch.nn.ModuleDict()  # `graph` has the network of PTA
         for name, view in self.views.items():
             if name != "graph":
-                rates = (_HIDDEN_DROPOUT, 0.0) if view.drops_over else 2 * (self.net.dropout,)
-                net = MLP(size, hidden_dim, num_classes, rates[0], input_dropout=rates[1])
-                self.nets[name] = net
+                # Views that drop nodes have a dropout of their own, in the hidden layer alone.
+                rate, of_input = (
+                    (_HIDDEN_DROPOUT, 0.0) if view.drops_over else (self.net.dropout, None)
+                )
+                self.nets[name] = MLP(size, hidden_dim, num_classes, rate, input_dropout=of_input)
         count = len(self.views)
         self.directions: Tensor
         self.register_buffer("directions", torch.zeros(num_features, size))
@@ -187,7 +197,7 @@ class PAMTPlusModule(PTAModule):
         self.register_buffer("pool_weights", torch.full((count,), 1.0 / count))
         # Accuracy and loss of each view's best epoch on the validation nodes, and that epoch.
         self.best: Tensor
-        self.register_buffer("best", torch.tensor([[-1.0, torch.inf, 0.0]]).repeat(count, 1))
+        self.register_buffer("best", torch.tensor([_NO_EPOCH]).repeat(count, 1))
         # The same of the pool: in a buffer, so that a finished run that is resumed can report it.
         self.pool_metrics: Tensor
         self.register_buffer("pool_metrics", torch.tensor([-1.0, torch.inf]))
@@ -206,11 +216,6 @@ class PAMTPlusModule(PTAModule):
     def with_graph(self) -> list[str]:
         """The views that propagate over a graph."""
         return [name for name, view in self.views.items() if view.propagates_over]
-
-    @property
-    def without_graph(self) -> list[str]:
-        """The views whose prediction is that of their MLP."""
-        return [name for name, view in self.views.items() if not view.propagates_over]
 
     @property
     def consistent(self) -> list[str]:
@@ -252,7 +257,7 @@ class PAMTPlusModule(PTAModule):
         if "neighbours" in graphs:
             yield "neighbour_hop", graphs["neighbours"] @ reduced
         for name in self.consistent:
-            yield name, mean_of_hops(graphs[str(self.views[name].drops_over)], reduced, _NUM_HOPS)
+            yield name, mean_of_hops(inputs.graph_of(self.views[name]), reduced, _NUM_HOPS)
 
     # Life cycle --------------------------------------------------------------------------------
 
@@ -263,35 +268,41 @@ class PAMTPlusModule(PTAModule):
         resumed = self.trainer.ckpt_path is not None
         if not resumed:
             self._kept = {}
-            self.best[:] = torch.tensor([-1.0, torch.inf, 0.0])
+            self.best[:] = torch.tensor(_NO_EPOCH)
             directions = principal_directions(batch.graph.x, self.directions.shape[1])
             self.directions = directions.to(self.directions)
         inputs = self.view_inputs(batch)
         labels = {}
         for name in self.with_graph:
             if name != "graph":
-                adj = inputs.graphs[str(self.views[name].propagates_over)]
-                labels[name] = self.propagated_labels(adj, batch)
+                labels[name] = self.propagated_labels(inputs.graph_of(self.views[name]), batch)
                 self._fit_scale(name, inputs.reduced)
         rows = torch.cat([batch.train_index, batch.val_index])
         labelled = {}
         for name, attributes in self.view_attributes(inputs):
             labelled[name] = attributes[rows]
             self._fit_scale(name, attributes)
-        self._fit = FitInputs(inputs, labels, labelled)
+        count = len(batch.train_index)
+        target = one_hot_rows(
+            batch.train_y, torch.arange(count, device=self.device), self.num_classes, batch.dtype
+        )
+        self._fit = FitInputs(inputs, labels, target, labelled)
 
     def _fit_scale(self, view: str, attributes: Tensor) -> None:
         energy = float(attributes.double().square().sum())
         self.net_of(view).input.fit_scale(energy / len(attributes))
 
     def setup(self, stage: str) -> None:
-        """Forget the inputs of a training that was interrupted."""
+        """Release the inputs of a training that was interrupted."""
         super().setup(stage)
-        self._fit, self._passes = None, {}
+        self._release()
 
     def on_fit_end(self) -> None:
         """Release the inputs."""
         super().on_fit_end()
+        self._release()
+
+    def _release(self) -> None:
         self._fit, self._passes = None, {}
 
     @property
@@ -324,7 +335,7 @@ class PAMTPlusModule(PTAModule):
     def random_inputs(self, name: str) -> list[Tensor]:
         """The attributes of all nodes in each pass of a view, averaged while nodes are dropped."""
         inputs = self.fit_inputs.views
-        adj, reduced = inputs.graphs[str(self.views[name].drops_over)], inputs.reduced
+        adj, reduced = inputs.graph_of(self.views[name]), inputs.reduced
         found = []
         for _ in range(_NUM_PASSES):
             kept = torch.rand(len(reduced), device=reduced.device) >= _DROP_RATE
@@ -346,9 +357,7 @@ class PAMTPlusModule(PTAModule):
             reduced = reduced[batch.nodes]
         for name, labels in self.fit_inputs.soft_labels.items():
             loss = loss + self.soft_label_loss(self.net_of(name)(reduced), labels, batch)
-        target = one_hot_rows(
-            batch.train_y, torch.arange(len(batch.train_y)), self.num_classes, batch.dtype
-        )
+        target = self.fit_inputs.target
         for name, rows in self.fit_inputs.labelled.items():
             if name not in self.consistent:
                 logits = self.net_of(name)(rows[: len(target)])
@@ -445,10 +454,11 @@ class PAMTPlusModule(PTAModule):
         """Fit the pool to the validation nodes."""
         # The mean of all views, which decides what is kept, may have missed a tiny improvement.
         self.load_state_dict(self.kept_state())
-        self.eval()
-        batch = self.fit_batch
+        batch, was_training = self.fit_batch, self.training
         index, y = batch.val_index, batch.graph.y[batch.val_index]
+        self.eval()
         views = dict(self._predictions(batch, self.fit_inputs.views))
+        self.train(was_training)
         log_probs = torch.stack([log_probabilities(views[name][index]) for name in self.views])
         fitted = [fit_sharpness(each, y) for each in log_probs]
         sharpness = torch.tensor(fitted, dtype=self.sharpness.dtype)
@@ -476,15 +486,16 @@ class PAMTPlusModule(PTAModule):
     def predict_nodes(self, batch: GraphBatch) -> Prediction:
         """The pooled class probabilities."""
         inputs = self._fit.views if self._fit is not None else self.view_inputs(batch)
-        places = {name: place for place, name in enumerate(self.views)}
-        equal = torch.full_like(self.pool_weights, 1.0 / len(self.views))
+        scales = dict(
+            zip(self.views, zip(self.sharpness, self.pool_weights, strict=True), strict=True)
+        )
         fitted_scores = equal_scores = torch.zeros((), device=self.device)
         parts: dict[str, Tensor] = {}
         for name, probs in self._predictions(batch, inputs):
-            place = places[name]
-            log_probs = self.sharpness[place] * log_probabilities(probs)
-            fitted_scores = fitted_scores + self.pool_weights[place] * log_probs
-            equal_scores = equal_scores + equal[place] * log_probs
+            sharpness, weight = scales[name]
+            log_probs = sharpness * log_probabilities(probs)
+            fitted_scores = fitted_scores + weight * log_probs
+            equal_scores = equal_scores + log_probs / len(self.views)
             parts[name] = probs.argmax(1)
         parts["equal_weights"] = equal_scores.argmax(1)
         probs = torch.softmax(fitted_scores, dim=1).to(batch.dtype)
@@ -500,9 +511,7 @@ class PAMTPlusModule(PTAModule):
     def _propagated(self, name: str, batch: GraphBatch, inputs: ViewInputs) -> Tensor:
         x = None if name == "graph" else DenseFeatures(inputs.reduced)
         logits = batch.outputs(self.net_of(name), x)
-        return self.propagated_prediction(
-            logits, inputs.graphs[str(self.views[name].propagates_over)]
-        )
+        return self.propagated_prediction(logits, inputs.graph_of(self.views[name]))
 
     # Checkpoint --------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Method:
             them: a variant changes one part of PAMT and keeps the rest.
         results_version: Raised whenever the method's results change, so that results computed
             before are not taken for current ones.
+        oldest_format: Checkpoints of older formats hold another network and are refused.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Method:
     alias: str | None = None
     is_variant: bool = False
     results_version: int = 2
+    oldest_format: int = 0
 
     @property
     def file(self) -> Path | None:
@@ -61,6 +63,7 @@ METHODS = (
         "several views of graph and attributes, pooled; not the paper's",
         "baselines/pamt_plus.yaml",
         results_version=3,
+        oldest_format=4,
     ),
     _variant("PAMT_0", "PAMT with the first mask kept, no refresh"),
     _variant("PAMT_1", "PAMT with refresh but without momentum"),

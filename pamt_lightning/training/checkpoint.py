@@ -78,10 +78,10 @@ def layer_of(checkpoint: Mapping[str, Any], *, with_data: bool) -> Layer:
             f"the checkpoint is of {model.class_path}, which is not a method of this package; load "
             "it from Python with the load_from_checkpoint of that class."
         )
-    if model.name == "PAMT_plus" and checkpoint.get("format", 0) < 4:
+    if checkpoint.get("format", 0) < model.oldest_format:
         raise CheckpointError(
-            "the checkpoint is of an earlier version of PAMT_plus, which had other views: train "
-            "again."
+            f"the checkpoint is of an earlier version of {model.name}, which had another network: "
+            "train again."
         )
     values = {k: v for k, v in values_of(checkpoint, "model").items() if k not in SIZES}
     data = {"data": values_of(checkpoint, "data")} if with_data else {}

@@ -55,8 +55,8 @@ def trained(
 
 
 def finished(data: Any, folder: Path, epochs: int = 8, **options: Any) -> PAMTPlusModule:
-    """A trained model with its pool."""
-    return trained(data, folder, epochs, BestStopping(dirpath=str(folder)), **options)
+    """A trained model with its pool, ready to predict."""
+    return trained(data, folder, epochs, BestStopping(dirpath=str(folder)), **options).eval()
 
 
 def probabilities(model: PAMTPlusModule, data: Any) -> Tensor:
@@ -135,6 +135,7 @@ class DropsInTurn:
         self.calls = 0
 
     def __call__(self, x: Tensor, kept: Tensor, rate: float) -> Tensor:
+        assert float(kept.float().mean()) == pytest.approx(0.3, abs=0.1)  # of 240 nodes
         chosen = torch.arange(len(x)) % 7 == self.calls % 7
         self.calls += 1
         return drop_nodes(x, chosen, rate)
@@ -234,24 +235,40 @@ def test_the_view_of_the_graph_learns_as_pta_alone(
     assert not torch.equal(constant.net.input.weight, pta.net.input.weight)
 
 
-@pytest.mark.parametrize(("num_neighbours", "noise"), [(4, None), (0, None), (4, 0.6)])
+@pytest.mark.parametrize(
+    ("num_neighbours", "noise", "rising"),
+    [(4, None, True), (0, None, True), (4, 0.6, True), (4, None, False)],
+)
 def test_each_view_learns_by_itself_from_its_own_graph_and_attributes(
-    num_neighbours: int, noise: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    num_neighbours: int,
+    noise: float | None,
+    rising: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pamt_plus, "_HIDDEN_DROPOUT", 0.0)
     monkeypatch.setattr(pamt_plus, "drop_nodes", DropsInTurn())
     data = small_data(structure_noise=noise)
-    options = {"num_neighbours": num_neighbours, "lr": 0.02}
+    options: dict[str, Any] = {"num_neighbours": num_neighbours, "lr": 0.02}
+    options["weight_decay"] = (2e-4, 1e-2) if rising else 0.05
     before = new(data, **options)
     model = trained(data, tmp_path, 6, **options)
     before.directions = model.directions
     for name in model.views:
         before.net_of(name).input.scale = model.net_of(name).input.scale
-    decay = [rising_weight_decay(epoch, 2e-4, 1e-2, 6) for epoch in range(6)]
+    decay = [rising_weight_decay(epoch, 2e-4, 1e-2, 6) if rising else 0.05 for epoch in range(6)]
     for name in model.views:
         expected = dense_training(before, data, name, decay)
         for key, value in weights_of(model, name).items():
             torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-4)
+
+
+def test_views_that_drop_nodes_have_a_dropout_of_their_own_in_the_hidden_layer() -> None:
+    model = new(small_data(), dropout=0.25)
+    for name in model.views:
+        net = model.net_of(name)
+        expected = (0.5, 0.0) if VIEWS[name].drops_over else (0.25, 0.25)
+        assert (net.dropout, net.input.dropout) == expected, name
 
 
 def test_all_attributes_that_a_network_receives_have_the_same_scale(tmp_path: Path) -> None:
@@ -473,6 +490,33 @@ def test_the_accuracy_of_each_view_is_reported(tmp_path: Path) -> None:
     assert "test_acc_equal_weights" in metrics
 
 
+def test_a_second_training_forgets_the_first(tmp_path: Path) -> None:
+    first, second = small_data(), small_data(structure_noise=0.6, split_seed=3)
+    model = new(first)
+    initial = {key: value.clone() for key, value in model.state_dict().items()}
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=first)
+    kept = {"directions", "best", "pool_weights", "sharpness", "pool_metrics"}
+    model.load_state_dict(
+        {k: model.state_dict()[k] if k in kept else value for k, value in initial.items()}
+    )
+    stopping = BestStopping(dirpath=str(tmp_path))
+    quiet_trainer(tmp_path, 6, stopping).fit(model, datamodule=second)
+    assert_same_bits(model.state_dict(), finished(second, tmp_path, 6).state_dict())
+
+
+def test_an_interrupted_training_leaves_no_inputs_behind(tmp_path: Path) -> None:
+    data, other = small_data(), small_data(structure_noise=0.6)
+    model = new(data)
+    with pytest.raises(InterruptedError):
+        quiet_trainer(tmp_path, 6, Interrupt(2)).fit(model, datamodule=data)
+    (found,) = quiet_trainer(tmp_path, 1).test(model, datamodule=other, verbose=False)
+    same = new(other)
+    same.load_state_dict(model.state_dict())
+    (expected,) = quiet_trainer(tmp_path, 1).test(same, datamodule=other, verbose=False)
+    assert found == expected
+
+
 def test_before_the_pool_is_fitted_there_is_nothing_to_report() -> None:
     assert new(small_data()).report() == {}
 
@@ -566,15 +610,15 @@ def test_the_soft_stopping_loss_is_refused() -> None:
 
 
 class Rows(pl.Callback):
-    """Notes how many rows the network of a consistent view receives."""
+    """Notes the rows that the network of a consistent view receives in steps."""
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
+        self.inputs: list[Tensor] = []
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         net = pl_module.net_of("consistent")
         net.register_forward_hook(
-            lambda module, inputs, _: self.rows.append(len(inputs[0])) if module.training else None
+            lambda module, inputs, _: self.inputs.append(inputs[0]) if module.training else None
         )
 
 
@@ -585,7 +629,20 @@ def test_a_step_compares_so_many_nodes_at_most(
     monkeypatch.setattr(pamt_plus, "_MOST_NODES", most)
     seen = Rows()
     trained(small_data(), tmp_path, 4, seen)
-    assert seen.rows == 4 * [15 + expected]  # two passes in every second epoch
+    # Two passes in every second epoch.
+    assert [len(rows) for rows in seen.inputs] == 4 * [15 + expected]
+
+
+def test_the_nodes_that_are_compared_differ_between_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pamt_plus, "_MOST_NODES", 50)
+    monkeypatch.setattr(pamt_plus, "drop_nodes", lambda x, kept, rate: x)
+    seen = Rows()
+    trained(small_data(), tmp_path, 4, seen)
+    first, same, later, _ = seen.inputs
+    assert torch.equal(first, same)  # without dropped nodes both passes see the same
+    assert not torch.equal(first, later)
 
 
 def test_consistent_views_learn_to_agree_with_themselves(

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from pamt_lightning.cli.main import main
+from pamt_lightning.errors import CheckpointError
+from pamt_lightning.training.checkpoint import layer_of, load_checkpoint
 from tests.small_run import failed, output_of, parsed, rows_of
 
 OLD = Path(__file__).parents[1] / "fixtures" / "version_0_1"
@@ -47,6 +49,13 @@ def test_an_old_checkpoint_of_pamt_plus_is_refused_with_the_reason() -> None:
         line = failed([command, "--ckpt_path", str(OLD / "PAMT_plus" / "best.ckpt")])
         assert "earlier version of PAMT_plus" in line
         assert "train again" in line
+
+
+def test_a_checkpoint_is_refused_by_the_oldest_format_of_its_method() -> None:
+    checkpoint = {**load_checkpoint(OLD / "PAMT_plus" / "best.ckpt"), "format": 4}
+    layer_of(checkpoint, with_data=False)
+    with pytest.raises(CheckpointError, match="earlier version of PAMT_plus"):
+        layer_of({**checkpoint, "format": 3}, with_data=False)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -113,6 +113,15 @@ def test_captions_and_notes(
     assert not any(part in text for part in absent.split(" | "))
 
 
+def test_the_note_on_pools_names_the_views_of_the_method() -> None:
+    from pamt_lightning.methods.pamt_plus import VIEWS
+
+    note = markdown(STUDY, POOLED).partition("Views by how far")[2].partition("Views that")[0]
+    words = set(re.findall(r"\w+", note))
+    assert words >= set(VIEWS)
+    assert {word for word in words if "_" in word} <= set(VIEWS)
+
+
 @pytest.mark.parametrize(
     ("study", "titles"),
     [
