@@ -71,7 +71,7 @@ class GraphDataModule(pl.LightningDataModule):
             is the default for sparse attributes), ``standard`` (each column with mean 0 and
             deviation 1: measurements; default for dense ones) or ``none``. Their unit never
             matters: a method multiplies all attributes by one number, so that the mean of Σx² over
-            the nodes of its training graph is 0.036.
+            the nodes of its training graph is the same for all graphs.
         structure_noise: Rewire edges until this share of them joins different classes: an oracle
             corruption for experiments, which reads the labels of all nodes.
         noise_seed: Seed of the structure noise.

@@ -174,6 +174,8 @@ class PAMTPlusModule(PTAModule):
         # The reduced attributes, four random and three other averages; two graphs with attribute
         # neighbours.
         self.values_per_node = 8 * size + 32 * num_neighbours
+        # The search for neighbours and the trust of edges compute in double precision.
+        self.attribute_copies = 5 if num_neighbours else 2
         self.pooling: Pooling = pooling
         self.views = {
             name: view

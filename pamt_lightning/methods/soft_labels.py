@@ -54,6 +54,9 @@ class SoftLabelModule(NodeClassificationModule):
     values_per_node = 0
     """Values that are held for each node beside those of all such methods."""
 
+    attribute_copies = 0
+    """How many copies of all attributes, in single precision, fit into what it holds for a time."""
+
     def __init__(
         self,
         num_features: int,

@@ -86,11 +86,13 @@ def memory_of(
     numbers += rows * model.net.input.weight.shape[1] * _PER_HIDDEN * networks
     if graph.x.layout == torch.sparse_csr:
         # Column and value, before and after dropout, by node and by attribute.
-        values_per_node = 8.0 * len(graph.x.values()) / max(1, nodes)
+        stored = len(graph.x.values())
+        values_per_node = 8.0 * stored / max(1, nodes)
     else:
+        stored = graph.x.numel()
         values_per_node = 2.0 * graph.num_features  # dropout makes a copy
     numbers += rows * values_per_node  # the others are on disk
-    numbers += nodes * model.values_per_node
+    numbers += nodes * model.values_per_node + model.attribute_copies * stored
     numbers += 4 * sum(parameter.numel() for parameter in model.parameters())
     return _PROCESS + size * numbers
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def test_memory_grows_with_what_is_held_at_once(small_graph: Graph) -> None:
     assert needed(batch_size=10) < needed(batch_size=100) < needed()
     assert needed(ranks=3) < needed(ranks=2) < needed()
     assert needed(kind=PAMTPlusModule) > needed()
+    # The search for neighbours copies the attributes, whatever the size of a step.
+    wide = replace(small_graph, x=torch.rand(small_graph.num_nodes, 5000))
+    model = model_for(wide, PAMTPlusModule)
+    more = memory_of(model, wide, 10, 1) - memory_of(model_for(wide), wide, 10, 1)
+    assert more > 5 * 4 * wide.x.numel()
     assert memory_of(model_for(small_graph).double(), small_graph, None, 1) > needed()
 
 
