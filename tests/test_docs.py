@@ -1,6 +1,8 @@
 """Commands, links, options and examples in README.md and docs/ are correct."""
 
 import ast
+import csv
+import itertools
 import re
 import shlex
 from contextlib import suppress
@@ -153,6 +155,35 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
     else:
         accuracy = float(scope["trainer"].callback_metrics["test_acc"])
     assert 0 < accuracy <= 1
+
+
+def means() -> dict[tuple[str, str, str], float]:
+    """Mean accuracies in % by data set, share of edges between classes, and method."""
+    found = {}
+    for study in ("main", "noise"):
+        with (ROOT / "docs" / "results" / study / "table.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["metric"] == "test_acc" and row["mean"]:
+                    cell = row["dataset"], row["value"], row["method"]
+                    found[cell] = float(row["mean"])
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_accuracies_of_a_page_are_those_of_the_studies(page: str) -> None:
+    known = means()
+    lines = iter(text(ROOT / page).splitlines())
+    header = next(line for line in lines if line.startswith("| method | cora_ml"))
+    columns = [heading.strip().partition(", ") for heading in header.strip("| ").split("|")[1:]]
+    next(lines)
+    count = 0
+    for line in itertools.takewhile(lambda line: line.startswith("|"), lines):
+        method, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
+        for (dataset, _, share), cell in zip(columns, cells, strict=True):
+            if cell != "–":
+                shown, count = float(cell.split()[0]), count + 1
+                assert shown == pytest.approx(known[dataset, share, method], abs=0.0501), line
+    assert count > 40
 
 
 def test_the_example_of_a_method_of_ones_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
