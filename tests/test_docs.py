@@ -183,7 +183,7 @@ def test_accuracies_of_a_page_are_those_of_the_studies(page: str) -> None:
             if cell != "–":
                 shown, count = float(cell.split()[0]), count + 1
                 assert shown == pytest.approx(known[dataset, share, method], abs=0.0501), line
-    assert count > 40
+    assert count > 30
 
 
 def test_the_example_of_a_method_of_ones_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
