@@ -18,6 +18,8 @@ from pamt_lightning.version import __version__ as __version__
 if TYPE_CHECKING:
     from pamt_lightning.data.datamodule import GraphDataModule as GraphDataModule
     from pamt_lightning.errors import InputError as InputError
+    from pamt_lightning.estimator import PAMTClassifier as PAMTClassifier
+    from pamt_lightning.estimator import classify as classify
     from pamt_lightning.graph import Graph as Graph
     from pamt_lightning.methods.label_propagation import (
         LabelPropagationModule as LabelPropagationModule,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "data.datamodule": "GraphDataModule",
     "errors": "InputError",
+    "estimator": "PAMTClassifier classify",
     "graph": "Graph",
     "methods.label_propagation": "LabelPropagationModule",
     "methods.pamt": "PAMTModule",

@@ -48,12 +48,12 @@ def read_yaml(path: Path, holds: str, name: str | None = None) -> dict[str, Any]
     return content
 
 
-def write_whole(path: Path, write: Callable[[IO[str]], object]) -> None:
-    """Write a text file under another name, then rename it: readers never see half a file."""
+def write_whole(path: Path, write: Callable[[IO[Any]], object], *, binary: bool = False) -> None:
+    """Write a file under another name, then rename it: readers never see half a file."""
     part = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "x", encoding="utf-8", newline="") as file:
+        with open(part, "xb") if binary else open(part, "x", encoding="utf-8", newline="") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

@@ -60,7 +60,7 @@ def small_graph() -> Graph:
     One graph for the whole session: it is frozen, and no test writes into its tensors.
     """
     raw = synthetic_graph(SyntheticOptions(300, 4, 60, 5.0, words_per_node=6.0, seed=7))
-    graph = Graph.from_scipy(raw.features, raw.adjacency, raw.labels, raw.class_names)
+    graph = Graph.from_arrays(raw.features, raw.adjacency, raw.labels, raw.class_names)
     by_class = [np.flatnonzero(raw.labels == number)[:5] for number in range(4)]
     train = np.concatenate(by_class)
     others = np.setdiff1d(np.arange(300), train)

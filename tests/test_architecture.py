@@ -25,16 +25,17 @@ HEAVY = {"torch", "pytorch_lightning", "lightning_fabric", "torchmetrics"}
 
 # What each layer may import of ours; errors, files and version may be imported by all.
 _BASIC = {"errors", "files", "version"}
-_MATHS = {"kernels", "functional", "graph"}
+_MATHS = {"kernels", "functional", "graph", "interop"}
 _RUN = {*_MATHS, "nn", "data", "methods", "plots"}
 ALLOWED = {
-    **{layer: set[str]() for layer in (*_BASIC, "plots", "kernels")},
+    **{layer: set[str]() for layer in (*_BASIC, "plots", "kernels", "interop")},
     "functional": {"kernels"},
     "nn": {"kernels", "functional"},
-    "graph": {"kernels", "functional"},
+    "graph": {"kernels", "functional", "interop"},
     "data": _MATHS,
     "methods": {*_MATHS, "nn", "data"},
     "training": _RUN,
+    "estimator": {*_RUN, "training"},
     "studies": {*_RUN, "training"},
     "benchmarks": {*_RUN, "training"},
     "cli": {*_RUN, "training", "studies", "benchmarks"},

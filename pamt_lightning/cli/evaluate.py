@@ -36,7 +36,12 @@ def _run(command: Command, args: Sequence[str]) -> int:
         file, resolved = Path(), choices.resolve()
     else:
         file = find_checkpoint(str(choices.ckpt_path))
-        trained = layer_of(load_checkpoint(file), with_data=not choices.names_data)
+        checkpoint = load_checkpoint(file)
+        if checkpoint.get("GraphDataModule", {}).get("in_memory") and not choices.names_data:
+            raise CheckpointError(
+                f"{file} was trained on a graph in memory: name data, --data.path."
+            )
+        trained = layer_of(checkpoint, with_data=not choices.names_data)
         resolved = choices.resolve(trained)
         for layer in resolved.layers:
             if layer is not trained:

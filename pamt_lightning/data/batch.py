@@ -31,15 +31,22 @@ class GraphBatch:
             or on disk.
         adj_norm: Â.
         batch_size: Number of nodes that a network receives at once; None for all.
+        weights: Weight of each stored entry of Â, 1 for a self-loop; None in an unweighted graph.
 
     Attributes:
         nodes: The nodes of a training step, ascending, over all processes; None for all nodes.
     """
 
     def __init__(
-        self, graph: Graph, x: Features, adj_norm: SparseOperator, batch_size: int | None = None
+        self,
+        graph: Graph,
+        x: Features,
+        adj_norm: SparseOperator,
+        batch_size: int | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self.graph, self.x, self.adj_norm, self.batch_size = graph, x, adj_norm, batch_size
+        self.weights = weights
         self.nodes: Tensor | None = None
         self._own: Tensor | slice = adj_norm.rows.local
         self._source: GraphBatch | None = None  # the whole graph, for a batch of some nodes
@@ -56,14 +63,20 @@ class GraphBatch:
     ) -> GraphBatch:
         """Normalise the adjacency and take over the attributes, those of this process only."""
         rows = RowShare.of(graph.num_nodes, rank, world_size)
-        adj_norm = normalize_adjacency(SparseOperator.from_csr(graph.adjacency, dtype, rows))
+        adj = SparseOperator.from_csr(graph.adjacency, dtype, rows)
+        weights = None
+        if graph.is_weighted:
+            # In units of the mean: a self-loop weighs as much as an average edge.
+            adj = adj.with_values(adj.values / graph.adjacency.values().double().mean().to(dtype))
+            weights = adj.add_identity().values
+        adj_norm = normalize_adjacency(adj)
         x = _features(graph, dtype, rows.local)
         # The density is that of the whole graph, so that all processes decide alike.
         if batch_size is None and isinstance(x, SparseFeatures):
             stored = len(graph.x.values())
             if not is_sparse_enough(stored, graph.num_nodes, graph.num_features):
                 x = x.to_dense()
-        return cls(graph, x, adj_norm, batch_size)
+        return cls(graph, x, adj_norm, batch_size, weights)
 
     @property
     def num_nodes(self) -> int:
@@ -133,12 +146,16 @@ class GraphBatch:
 
     @cached_property
     def edge_trust(self) -> Tensor:
-        """How reliable each stored entry of Â looks from the attributes of its ends, in [0, 1]."""
+        """How reliable each stored entry of Â looks from the attributes of its ends, in [0, 1].
+
+        In a weighted graph this is multiplied by the weight of the entry.
+        """
         # A generator of its own: all runs and predictions trust the edges of a graph alike.
         generator = torch.Generator().manual_seed(0)
         where = self.graph.x.device  # the attributes may not be on the device
         with torch.no_grad():
-            return edge_trust(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
+            trust = edge_trust(self.adj_norm.to(where), self.graph.x, generator).to(self.device)
+        return trust if self.weights is None else trust * self.weights
 
     def neighbours(self, count: int) -> Tensor:
         """The graph that joins each node with those of the most similar attributes, CSR."""
@@ -195,7 +212,8 @@ class GraphBatch:
         whole = self.batch_size is None
         x = self.x.to(device) if whole else self.x
         graph = self.graph.to(device, attributes=whole)
-        return GraphBatch(graph, x, self.adj_norm.to(device), self.batch_size)
+        weights = None if self.weights is None else self.weights.to(device)
+        return GraphBatch(graph, x, self.adj_norm.to(device), self.batch_size, weights)
 
     @property
     def _whole(self) -> GraphBatch:

@@ -14,6 +14,7 @@ import torch
 
 from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.data.loaders import GraphLoader
+from pamt_lightning.data.memory import raw_of
 from pamt_lightning.data.noise import add_structure_noise
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.published.download import locate
@@ -44,6 +45,7 @@ from pamt_lightning.graph import Graph
 SplitName = Literal["ppnp", "random", "given"]
 
 DEFAULT_SYNTHETIC = SyntheticOptions()
+IN_MEMORY = "graph"  # the name of a graph that has none
 
 
 class GraphDataModule(pl.LightningDataModule):
@@ -54,6 +56,7 @@ class GraphDataModule(pl.LightningDataModule):
             given.
         path: A graph of your own: an ``.npz`` file, a folder with edges.csv and nodes.csv, or a
             graph store (`pamt datasets convert`).
+        graph: A graph in memory; the split inside it is used with the split ``given``.
         root: Folder or folders that are searched for data files before those of the environment
             variable PAMT_DATA, the cache and the network.
         offline: Never use the network.
@@ -85,6 +88,7 @@ class GraphDataModule(pl.LightningDataModule):
         self,
         dataset: str | None = None,
         path: str | None = None,
+        graph: Graph | None = None,
         root: str | list[str] | None = None,
         offline: bool = False,
         split: SplitName | None = None,
@@ -101,14 +105,17 @@ class GraphDataModule(pl.LightningDataModule):
         batch_size: int | None = None,
     ) -> None:
         super().__init__()
-        if dataset is not None and path is not None:
-            raise InputError(f"Give `dataset` or `path`, not both, got {dataset!r} and {path!r}.")
+        if len([each for each in (dataset, path, graph) if each is not None]) > 1:
+            raise InputError(
+                "Give one of `dataset`, `path` and `graph`, got "
+                f"{dataset!r}, {path!r} and {graph!r}."
+            )
         self.path, self.split_path = _absolute(path), _absolute(split_path)
         roots = [] if root is None else [root] if isinstance(root, (str, Path)) else root
         self.roots = [str(_absolute(each)) for each in roots]
         self.split_seed = resolve_split_seed(split_seed)
         self._synthetic = _synthetic_options(synthetic)
-        self.save_hyperparameters(ignore=["synthetic"])
+        self.save_hyperparameters(ignore=["synthetic", "graph"])
         # A checkpoint holds plain values that mean the same in every working directory.
         self.hparams.update(
             path=self.path,
@@ -117,7 +124,8 @@ class GraphDataModule(pl.LightningDataModule):
             split_seed=self.split_seed,
             synthetic=asdict(self._synthetic),
         )
-        self.spec: DatasetSpec | None = None if path else get_spec(dataset or DEFAULT_DATASET)
+        is_own = path is not None or graph is not None
+        self.spec: DatasetSpec | None = None if is_own else get_spec(dataset or DEFAULT_DATASET)
         self._published = self.spec if self.spec and not self.spec.generated else None
         if split is not None:
             require_one_of(get_args(SplitName), split=split)
@@ -140,6 +148,7 @@ class GraphDataModule(pl.LightningDataModule):
         self.structure_noise, self.noise_seed = structure_noise, noise_seed
         self.achieved_noise: float | None = None
         self.split: Split | None = None
+        self._given = graph
         self._graph: Graph | None = None
         self._batch: tuple[object, GraphBatch] | None = None
         self._trained_on: Mapping[str, Any] = {}
@@ -149,9 +158,16 @@ class GraphDataModule(pl.LightningDataModule):
     @property
     def dataset_name(self) -> str:
         """Name of the data set, or of the user's file or folder."""
+        if self._given is not None:
+            return IN_MEMORY
         # Not Path.stem: a folder's name may have a point, as in graph.v2.
         name = self.spec.name if self.spec else Path(self.path or "").resolve().name
         return name[:-4] if name.lower().endswith(".npz") else name
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the graph was given as an object, so that no name leads to it."""
+        return self._given is not None
 
     @property
     def num_features(self) -> int:
@@ -181,12 +197,16 @@ class GraphDataModule(pl.LightningDataModule):
 
     @property
     def _label_file(self) -> str:
+        if self._given is not None:
+            return "the graph"
         path = Path(self.path or "")
         return str(path / "nodes.csv" if path.is_dir() and not is_store(path) else path)
 
     @cached_property
     def raw(self) -> RawGraph:
         """The graph as read or drawn, before split, noise and normalisation."""
+        if self._given is not None:
+            return raw_of(self._given)
         if self.spec is None:
             return read_own_graph(self.path or "")
         if self.spec.generated:
@@ -260,6 +280,7 @@ class GraphDataModule(pl.LightningDataModule):
         """What a checkpoint records about its data: classes, scaling, and hashes of the files."""
         return {
             "dataset": self.dataset_name,
+            **({"in_memory": True} if self.in_memory else {}),
             "class_names": list(self.graph.class_names),
             "num_nodes": self.graph.num_nodes,
             "hashes": dict(self.raw.hashes),
@@ -312,12 +333,13 @@ class GraphDataModule(pl.LightningDataModule):
             own = Scaling(self.scale_features or written.kind, written.mean, written.std)
             self._scaling = expected or own
             features = written.rescale(features, self._scaling, self.path or "")
-        return Graph.from_scipy(
+        return Graph.from_arrays(
             features,
             raw.adjacency,
             raw.labels,
             raw.class_names,
             raw.node_ids,
+            feature_names=tuple(model.get("feature_names") or raw.feature_names),
             mapped=raw.mapped and self.structure_noise is None,
         )
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError, require_in
+from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.labels import IntArray
 
 # An edge whose moved end finds no free place in _MAX_DRAWS draws is put back and another edge is
 # taken, up to _MAX_TAKES times. Sparse graphs need a handful of draws and never put an edge back.
@@ -48,6 +50,8 @@ def add_structure_noise(raw: RawGraph, rate: float, seed: int) -> tuple[RawGraph
         )
     if raw.num_edges == 0:
         raise InputError("Structure noise needs edges to move, but the graph has none.")
+    if (raw.adjacency.data != 1).any():
+        raise InputError("Structure noise moves edges of unweighted graphs: leave out the weights.")
     start = structure_noise_rate(raw.adjacency, raw.labels)
     num_moves = round(raw.num_edges * (rate - start))
     if num_moves == 0:

@@ -1,13 +1,13 @@
-"""A graph as read from files (NumPy and SciPy only), and what all readers share."""
+"""A graph before split, noise and scaling (NumPy and SciPy only), and what all readers share."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,8 @@ from scipy.sparse.csgraph import connected_components
 
 from pamt_lightning.data.scaling import Scaling
 from pamt_lightning.errors import CheckpointError, InputError
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-Features: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
-
-# Below this share of non-zero entries features are treated as words: kept sparse, scaled by rows.
-MAX_SPARSE_DENSITY = 0.25
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+from pamt_lightning.interop.features import Features
+from pamt_lightning.interop.labels import IntArray
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,7 @@ class RawGraph:
     """What a reader returns; `pamt_lightning.Graph` is made from it and checks it.
 
     Attributes:
-        adjacency: ``[n, n]``, undirected, unweighted, without self-loops (see `simple_graph`).
+        adjacency: ``[n, n]``, undirected, positive weights, no self-loops.
         features: ``[n, d]`` float32, sparse CSR or dense.
         labels: ``[n]`` class numbers, -1 where the class is unknown.
         node_ids: ``[n]`` the ids the file uses, integers or texts.
@@ -65,26 +59,6 @@ class RawGraph:
         return int(self.adjacency.nnz // 2)
 
 
-def adjacency_of(
-    sources: npt.NDArray[Any], targets: npt.NDArray[Any], num_nodes: int
-) -> sp.csr_array:
-    """The adjacency of a simple graph from the ends of its edges; see `simple_graph`."""
-    ones = np.ones(len(sources), dtype=np.float32)
-    return simple_graph(sp.coo_array((ones, (sources, targets)), shape=(num_nodes, num_nodes)))
-
-
-def simple_graph(adjacency: sp.csr_array | sp.coo_array) -> sp.csr_array:
-    """Make an adjacency undirected, unweighted and free of self-loops and duplicates."""
-    coo = sp.coo_array(adjacency)
-    ends = np.stack([coo.row, coo.col])[:, (coo.row != coo.col) & (coo.data != 0)]
-    both = np.concatenate([ends, ends[::-1]], axis=1)
-    ones = np.ones(both.shape[1], dtype=np.float32)
-    simple = sp.csr_array(sp.coo_array((ones, (both[0], both[1])), shape=coo.shape))
-    simple.sum_duplicates()
-    simple.data[:] = 1.0
-    return simple
-
-
 def largest_component(raw: RawGraph) -> RawGraph:
     """Keep the nodes of the largest connected component, in their old order."""
     count, component = connected_components(raw.adjacency, directed=False)
@@ -103,25 +77,6 @@ def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
         node_ids=raw.node_ids[keep],
         given_splits={},
     )
-
-
-def sort_class_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Distinct class names in order: by number if all are integers, else alphabetically.
-
-    >>> sort_class_names(["10", "2", "10"]), sort_class_names(["10", "2", "b"])
-    (('2', '10'), ('10', '2', 'b'))
-    """
-    distinct = set(names)
-    if all(_INTEGER.fullmatch(name) for name in distinct):
-        # The name itself breaks the tie of "1" and "01", which are two classes.
-        return tuple(sorted(distinct, key=lambda name: (int(name), name)))
-    return tuple(sorted(distinct))
-
-
-def number_labels(texts: Sequence[str], class_names: Sequence[str]) -> IntArray:
-    """The class number of each label, -1 for an empty one; a KeyError names an unknown label."""
-    number = {name: i for i, name in enumerate(["", *class_names], -1)}
-    return np.array([number[text] for text in texts], dtype=np.int64)
 
 
 def check_positions(
@@ -158,20 +113,6 @@ def not_utf8(path: Path) -> InputError:
     text = path.read_bytes().decode(errors="surrogateescape")
     line = 1 + re.split("[\udc80-\udcff]", text, maxsplit=1)[0].count("\n")
     return InputError(f"{path}, line {line}: this is not UTF-8 text. Save it with encoding UTF-8.")
-
-
-def fits_float32(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    """Which values are finite and stay finite as float32 (NaN compares false)."""
-    fits: npt.NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max
-    return fits
-
-
-def pack_features(values: npt.NDArray[np.generic]) -> Features:
-    """Rows of features as float32, sparse if few entries differ from zero."""
-    block = values.astype(np.float32)
-    if np.count_nonzero(block) < MAX_SPARSE_DENSITY * block.size:
-        return sp.csr_array(block)
-    return block
 
 
 def sha256_of(path: Path) -> str:

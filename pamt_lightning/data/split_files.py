@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pamt_lightning.data.own.archive import NpzArchive
-from pamt_lightning.data.raw import IntArray, check_positions, not_utf8
+from pamt_lightning.data.raw import check_positions, not_utf8
 from pamt_lightning.data.splits import Split
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.labels import IntArray
 
 PARTS = ("train", "val", "test")
 

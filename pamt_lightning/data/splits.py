@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pamt_lightning.data.raw import IntArray
 from pamt_lightning.errors import InputError, require_in
+from pamt_lightning.interop.labels import IntArray
 
 # Seed with which the published protocol draws the nodes that may be seen before testing.
 _KNOWN_SEED = 4143496719
@@ -158,6 +158,27 @@ def random_split(
             f"{len(others)} of {len(labelled)} labelled nodes. Lower `val`, `test` or `train`."
         )
     return Split(trained, others[:num_val], others[num_val : num_val + num_test])
+
+
+def stratified_holdout(labels: IntArray, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """All labelled nodes as training and validation nodes, the latter a share of each class.
+
+    Of a class with two labels or more each part gets at least one; a single label is for training.
+    """
+    require_in("(0, 1)", share=share)
+    labelled = np.flatnonzero(labels >= 0)
+    order = np.random.RandomState(seed).permutation(labelled)
+    held = []
+    for number in np.unique(labels[labelled]).tolist():
+        of_class = order[labels[order] == number]
+        count = min(len(of_class) - 1, max(1, round(share * len(of_class))))
+        held.append(of_class[:count])
+    val = np.concatenate(held) if held else labelled
+    if len(val) == 0:
+        raise InputError(
+            "Stopping needs validation nodes, but no class has two labelled nodes: label more."
+        )
+    return _exclude(order, val), val
 
 
 def count_or_share(value: Any) -> Any:

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError, require_in
+from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.labels import IntArray
 
 # Repeated edges are drawn again, which would take forever in a graph fuller than this.
 _MAX_FILL = 0.5

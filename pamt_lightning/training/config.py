@@ -26,7 +26,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
 }
 SIZES = ("num_features", "num_classes")  # of a model: those of the data
-BY_RUN = {*SIZES, "dirpath"}  # arguments that a run sets itself
+BY_RUN = {*SIZES, "dirpath", "graph"}  # arguments that a run sets itself
 # Options that do not affect results: where files are and what is shown.
 NO_EFFECT = {
     "model": ("log_every_n_epochs",),

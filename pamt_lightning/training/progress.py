@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import pytorch_lightning as pl
@@ -10,8 +12,27 @@ from pytorch_lightning.callbacks import ProgressBar
 from tqdm import tqdm
 
 
+def in_notebook() -> bool:
+    """Whether this program runs in a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def is_watched() -> bool:
+    """Whether somebody sees a progress bar: in a terminal or in a notebook."""
+    return sys.stderr.isatty() or in_notebook()
+
+
+def progress_bar(*, enabled: bool = True, **options: Any) -> tqdm[Any]:
+    """A progress bar on standard error, or a widget in a notebook; nothing if nobody sees it."""
+    bar: type[tqdm[Any]] = tqdm
+    if in_notebook() and find_spec("ipywidgets"):  # without it tqdm.auto warns
+        from tqdm.auto import tqdm as bar
+    return bar(**options, dynamic_ncols=True, disable=not (enabled and is_watched()))
+
+
 class EpochBar(ProgressBar):
-    """Epochs, loss and validation accuracy on one line, if standard error is a terminal.
+    """Epochs, loss and validation accuracy on one line, in a terminal or a notebook.
 
     Lightning's own bars are redrawn for every batch, and here a batch is an epoch: they take longer
     than the training of a small graph.
@@ -37,14 +58,13 @@ class EpochBar(ProgressBar):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Open the bar at the first epoch of the run."""
-        self._bar = tqdm(
+        self._bar = progress_bar(
+            enabled=self._enabled,
             total=trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None,
             initial=trainer.current_epoch,
             desc="training",
             unit="epoch",
             mininterval=self.seconds,
-            dynamic_ncols=True,
-            disable=None if self._enabled else True,  # None: unless stderr is a terminal
         )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

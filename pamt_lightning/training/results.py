@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -24,6 +24,9 @@ from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.memory import peak_memory_mb
 from pamt_lightning.training.stopping import BestStopping
 from pamt_lightning.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROWS_AT_ONCE = 20_000
 
@@ -89,22 +92,27 @@ def write_results(path: Path, record: Mapping[str, Any]) -> None:
     write_whole(path, lambda file: json.dump(_finite(record), file, indent=2, default=str))
 
 
-def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
-    """Write a CSV file of ``probs [N, C]``: node id, class, its probability, those of all."""
+def prediction_frame(ids: Any, class_names: Any, probs: Any) -> pd.DataFrame:
+    """A table of ``probs [N, C]``: node id, class, its probability, those of all classes."""
     import pandas as pd  # a quarter of a second that other commands need not wait for
 
-    names = np.asarray(graph.class_names, dtype=object)
-    ids = np.asarray(graph.node_ids)
+    names = np.asarray(class_names)
+    best = probs.argmax(axis=1)  # before rounding, which makes ties
+    block = np.asarray(probs, dtype=np.float64).round(6)
+    frame = pd.DataFrame({"node_id": ids, "class": names[best]})
+    frame["probability"] = block.max(axis=1)
+    frame[[f"p_{name}" for name in names]] = block
+    return frame
+
+
+def write_predictions(path: Path, graph: Graph, probs: torch.Tensor) -> None:
+    """Write the table of predictions as CSV."""
+    names, ids = np.asarray(graph.class_names, dtype=object), np.asarray(graph.node_ids)
 
     def write(file: IO[str]) -> None:
         for start in range(0, len(ids), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            block = probs[part].double().numpy()
-            best = block.argmax(axis=1)  # before rounding, which makes ties
-            block = block.round(6)
-            frame = pd.DataFrame({"node_id": ids[part], "class": names[best]})
-            frame["probability"] = block.max(axis=1)
-            frame[[f"p_{name}" for name in names]] = block
+            frame = prediction_frame(ids[part], names, probs[part].double().numpy())
             frame.to_csv(file, index=False, header=start == 0, lineterminator="\n")
 
     write_whole(path, write)

@@ -18,6 +18,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.graph import Graph
 from pamt_lightning.methods.base import NodeClassificationModule
 from pamt_lightning.training.checkpoint import (
     check_resumable,
@@ -70,6 +71,7 @@ class RunResult:
 def run(
     config: RunConfig,
     *,
+    graph: Graph | None = None,
     folder: Path | str | None = None,
     root: Path | str | None = None,
     resume: Path | str | None = None,
@@ -80,6 +82,7 @@ def run(
 
     Args:
         config: The run.
+        graph: A graph in memory, in place of the data that the configuration names.
         folder: Where its files go; without it and without ``root`` none are written.
         root: Where a new folder is made for it, named after data, method and seeds.
         resume: The ``last.ckpt`` of a run to resume; ``last`` for that of the newest run in
@@ -97,7 +100,7 @@ def run(
     with _lightning_errors():
         config = config.complete()
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        datamodule = GraphDataModule(**config.data)
+        datamodule = _build_data(config, graph)
         model = _build_model(config, datamodule.num_features, datamodule.num_classes)
         place = None
         if (folder or root or resume) and not config.trainer.get("fast_dev_run"):
@@ -131,8 +134,11 @@ def _run(
             f"--trainer.devices {trainer.num_devices}; or start your program with torchrun."
         )
     folder = place.path if place and trainer.is_global_zero else None
+    saved = config
+    if datamodule.in_memory:  # no file can name it, so the saved configuration must not seem to
+        saved = config.with_options({"data.path": "<graph in memory>"})
     if folder and checkpoint is None:
-        config.save(folder / CONFIG)
+        saved.save(folder / CONFIG)
     _fit(trainer, model, datamodule, place)
     if not stopping.best_state and not config.trainer.get("fast_dev_run"):
         # With max_epochs=0 Lightning skips the training and its hooks.
@@ -146,7 +152,7 @@ def _run(
         )
     record = result_record(config, trainer, model, datamodule, stopping, tested)
     if folder:
-        config.save(folder / CONFIG)
+        saved.save(folder / CONFIG)
         write_results(folder / RESULTS, record)
     return RunResult(config, record, model, datamodule, trainer, place.path if place else None)
 
@@ -176,14 +182,17 @@ def _what_is_left(place: RunFolder | None) -> str:
 
 
 def evaluate(
-    config: RunConfig, file: Path, stage: Literal["validate", "test", "predict"]
+    config: RunConfig,
+    file: Path,
+    stage: Literal["validate", "test", "predict"],
+    graph: Graph | None = None,
 ) -> tuple[Any, GraphDataModule]:
     """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``."""
     silence_lightning()
     checkpoint = load_checkpoint(file)
     with _lightning_errors():
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        datamodule = GraphDataModule(**config.data)
+        datamodule = _build_data(config, graph)
         model = _build_model(config, *(values_of(checkpoint, "model")[k] for k in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.match_model(state)
@@ -211,6 +220,16 @@ def _lightning_errors() -> Iterator[None]:
 
 def _add_method(name: str, trainer: Any, model: Any, checkpoint: dict[str, Any]) -> None:
     checkpoint["method"] = name
+
+
+def _build_data(config: RunConfig, graph: Graph | None) -> GraphDataModule:
+    """The data module of a run; a graph in memory takes the place of data that are named."""
+    options = dict(config.data)
+    if graph is not None:
+        named = {name: options.pop(name, None) for name in ("dataset", "path")}
+        if any(named.values()):
+            raise InputError(f"Give `graph`, or data by name, not both, got {named}.")
+    return GraphDataModule(**options, graph=graph)
 
 
 def _build_model(

@@ -285,7 +285,10 @@ def test_hyper_parameters_are_plain_and_make_the_same_data_module(
     torch.save(hparams, tmp_path / "hparams.pt")
     loaded = torch.load(tmp_path / "hparams.pt", weights_only=True)
     assert loaded == hparams
-    assert set(loaded) == set(inspect.signature(GraphDataModule.__init__).parameters) - {"self"}
+    assert set(loaded) == set(inspect.signature(GraphDataModule.__init__).parameters) - {
+        "self",
+        "graph",
+    }
     again = GraphDataModule(**loaded)
     assert dict(again.hparams) == hparams
     assert again.split_name == data.split_name
@@ -400,7 +403,10 @@ def test_the_full_batch_is_built_once_for_a_precision_and_a_process(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dataset": "pubmed", "path": "mine"}, "`dataset` or `path`, not both.*'pubmed'.*'mine'"),
+        (
+            {"dataset": "pubmed", "path": "mine"},
+            "one of `dataset`, `path` and `graph`.*'pubmed'.*'mine'",
+        ),
         ({"split": "planetoid"}, "`split` must be one of ppnp, random, given, got 'planetoid'"),
         ({"split": "ppnp", "split_path": "here"}, "`split_path` .* `split`='given', got 'ppnp'"),
         ({"split_seed": "test20"}, "`split_seed` .*got 'test20'"),

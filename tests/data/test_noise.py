@@ -11,9 +11,11 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.stats import chisquare
 
 from pamt_lightning.data.noise import add_structure_noise, structure_noise_rate
-from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.labels import IntArray
 
 Edges = set[tuple[int, int]]
 

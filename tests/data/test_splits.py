@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.splits import (
     TEST_SEEDS,
     VALIDATION_SEEDS,
@@ -15,6 +14,7 @@ from pamt_lightning.data.splits import (
     resolve_split_seed,
 )
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.labels import IntArray
 
 
 def some_labels(num_nodes: int = 600, num_classes: int = 4, seed: int = 0) -> IntArray:

@@ -17,20 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import (
-    Features,
-    IntArray,
-    RawGraph,
-    adjacency_of,
-    check_distinct,
-    check_positions,
-    fits_float32,
-    number_labels,
-    pack_features,
-    simple_graph,
-    sort_class_names,
-)
+from pamt_lightning.data.raw import RawGraph, check_distinct, check_positions
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of, simple_graph
+from pamt_lightning.interop.features import Features, fits_float32, pack_features
+from pamt_lightning.interop.labels import IntArray, number_labels, sort_class_names
 
 Array = npt.NDArray[Any]
 

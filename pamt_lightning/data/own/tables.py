@@ -15,18 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import (
+from pamt_lightning.data.raw import RawGraph, not_utf8
+from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.features import (
     MAX_SPARSE_DENSITY,
     Features,
-    RawGraph,
-    adjacency_of,
     fits_float32,
-    not_utf8,
-    number_labels,
     pack_features,
-    sort_class_names,
 )
-from pamt_lightning.errors import InputError
+from pamt_lightning.interop.labels import number_labels, sort_class_names
 
 EDGES_FILE = "edges.csv"
 NODES_FILE = "nodes.csv"

@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pamt_lightning.data.raw import IntArray, RawGraph, adjacency_of, take_nodes
+from pamt_lightning.data.raw import RawGraph, take_nodes
 from pamt_lightning.errors import DatasetIntegrityError
+from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.labels import IntArray
 
 # Class k of the Planetoid files is class CITESEER_CLASS_OF_PLANETOID[k] of citeseer.npz.
 CITESEER_CLASS_OF_PLANETOID = (0, 5, 4, 2, 1, 3)

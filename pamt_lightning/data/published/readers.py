@@ -12,8 +12,9 @@ from pamt_lightning.data.own.archive import read_npz
 from pamt_lightning.data.published.download import Located
 from pamt_lightning.data.published.planetoid import read_planetoid, read_planetoid_citeseer
 from pamt_lightning.data.published.registry import DatasetSpec
-from pamt_lightning.data.raw import RawGraph, largest_component, simple_graph
+from pamt_lightning.data.raw import RawGraph, largest_component
 from pamt_lightning.errors import DatasetIntegrityError
+from pamt_lightning.interop.edges import simple_graph
 
 
 def read_dataset(spec: DatasetSpec, located: Located) -> RawGraph:

@@ -6,9 +6,9 @@ from typing import IO
 
 import numpy as np
 
-from pamt_lightning.data.raw import IntArray
 from pamt_lightning.data.store.format import NpyStream
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.labels import IntArray
 
 
 class EdgeSorter:

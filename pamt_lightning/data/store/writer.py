@@ -17,18 +17,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from pamt_lightning.data.raw import (
-    MAX_SPARSE_DENSITY,
-    RawGraph,
-    check_distinct,
-    check_positions,
-    fits_float32,
-)
+from pamt_lightning.data.raw import RawGraph, check_distinct, check_positions
 from pamt_lightning.data.scaling import Moments, ScaleName, Scaling, normalize_rows, scaling_kind
 from pamt_lightning.data.store.edges import EdgeSorter
 from pamt_lightning.data.store.format import FORMAT, HEADER, VERSION, NpyStream
 from pamt_lightning.data.synthetic import BlockModel, SyntheticOptions
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.features import MAX_SPARSE_DENSITY, fits_float32
 
 Array = npt.NDArray[Any]
 

@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data.own.archive import read_npz
-from pamt_lightning.data.raw import RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of
 from tests.data.store.graphs import assert_same
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 0.5], [0.0, 1.0]])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pamt_lightning.data.own.tables import read_csv_folder
-from pamt_lightning.data.raw import RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of
 from tests.data.store.graphs import as_array, assert_same
 
 NODES = "id,age,label,height\na,1,cat,0.5\nb,2,,0.25\nc,3,ant,-4e2\nd,0,cat,7\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pamt_lightning.data.raw import adjacency_of
 from pamt_lightning.data.store.edges import EdgeSorter
 from pamt_lightning.data.store.format import NpyStream
+from pamt_lightning.interop.edges import adjacency_of
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -34,7 +34,10 @@ def dense(tmp_path: Path) -> Path:
 
 def test_attributes_stay_on_disk(sparse: Path, dense: Path) -> None:
     features: list[Any] = [GraphStore(folder).features for folder in (sparse, dense)]
-    x, y = (Graph.from_scipy(f, RAW.adjacency, RAW.labels, mapped=True).x for f in features)
+    x, y = (
+        Graph.from_arrays(f, RAW.adjacency, RAW.labels, RAW.class_names, mapped=True).x
+        for f in features
+    )
     (words, numbers), values, columns = features, x.values(), x.col_indices()
     pairs: list[Any] = [(words.data, values), (words.indices, columns), (numbers, y)]
     for array, tensor in pairs:

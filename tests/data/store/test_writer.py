@@ -11,12 +11,13 @@ import pytest
 import scipy.sparse as sp
 
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.data.raw import RawGraph, adjacency_of
+from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.data.scaling import ScaleName, Scaling
 from pamt_lightning.data.store.format import HEADER, GraphStore
 from pamt_lightning.data.store.writer import GraphStoreWriter, write_store, write_synthetic
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
+from pamt_lightning.interop.edges import adjacency_of
 from tests.data.store.graphs import DENSE, RAW, as_array, assert_same
 
 SPLIT = {"train": np.array([0]), "val": np.array([2]), "test": np.array([], int)}

@@ -1,0 +1,503 @@
+"""PAMTClassifier: every method of the package with the interface of scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+
+from pamt_lightning.data.own.archive import NpzArchive
+from pamt_lightning.data.splits import stratified_holdout
+from pamt_lightning.errors import CheckpointError, InputError
+from pamt_lightning.files import write_whole
+from pamt_lightning.graph import Graph
+from pamt_lightning.interop.arrays import arrays_from_matrix
+from pamt_lightning.interop.edges import id_array, positions_of
+from pamt_lightning.interop.features import as_matrix
+from pamt_lightning.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[Any]
+
+_FORMAT = "pamt-classifier"
+_VALIDATION_SHARE = 0.2
+_NESTED = ("model", "trainer")  # parameters that are dictionaries: model__alpha
+
+
+class NotFittedError(ValueError, AttributeError):
+    """The classifier is used before it is fitted."""
+
+
+class PAMTClassifier:
+    """Classify the nodes of a graph, with the interface of scikit-learn.
+
+    >>> clf = PAMTClassifier(method="PAMT")
+    >>> clf.fit(graph).predict()  # doctest: +SKIP
+
+    Three ways to fit: ``fit(graph)``; ``fit(X, y, adjacency=A)`` with attributes and a matrix of
+    edges; and, with the graph in the constructor, ``fit(nodes, y)`` with ids of nodes, so that
+    ``cross_val_score(clf, nodes, y)`` and ``GridSearchCV`` split the nodes of one graph. An unknown
+    label is -1, ``None``, NaN or an empty text.
+
+    Args:
+        method: The name of a method (`pamt methods` lists them) or the path of a class.
+        graph: The graph whose nodes ``X`` names in all other calls.
+        model: Options of the method, such as ``{"alpha": 0.2}``; `set_params` and ``GridSearchCV``
+            know them as ``model__alpha``.
+        validation_share: The share of the labelled nodes that decides when to stop.
+        scale_features: As in `GraphDataModule`.
+        trainer: Options of Lightning's ``Trainer``, such as ``{"max_epochs": 500}``.
+        random_state: Seed of initialisation, training and validation nodes.
+        verbose: Whether to show a progress bar; by default only in a notebook or a terminal.
+
+    Attributes:
+        classes_: The classes, sorted; the columns of probabilities.
+        graph_: The graph of the training.
+        probabilities_: Class probabilities of its nodes, shape ``[nodes, classes]``.
+        result_: The record of the training, as in ``results.json``.
+        n_features_in_: Number of attributes.
+    """
+
+    def __init__(
+        self,
+        method: str = "PAMT_plus",
+        *,
+        graph: Graph | None = None,
+        model: Mapping[str, Any] | None = None,
+        validation_share: float = _VALIDATION_SHARE,
+        scale_features: str | None = None,
+        trainer: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+        verbose: bool | None = None,
+    ) -> None:
+        self.method = method
+        self.graph = graph
+        self.model = model
+        self.validation_share = validation_share
+        self.scale_features = scale_features
+        self.trainer = trainer
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Parameters --------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor; with ``deep`` also the entries of dictionaries."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        found = {name: getattr(self, name) for name in names}
+        if deep:
+            for name in _NESTED:
+                found |= {f"{name}__{key}": value for key, value in (found[name] or {}).items()}
+        return found
+
+    def set_params(self, **params: Any) -> PAMTClassifier:
+        """Change arguments of the constructor, or entries of its dictionaries: ``model__alpha``."""
+        known = self.get_params(deep=False)
+        for name, value in params.items():
+            first, nested, key = name.partition("__")
+            if first not in known or (nested and first not in _NESTED):
+                raise InputError(f"there is no parameter {name!r}. Parameters: {', '.join(known)}.")
+            setattr(self, first, {**(getattr(self, first) or {}), key: value} if nested else value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(sparse=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def __repr__(self) -> str:
+        defaults = {
+            name: parameter.default
+            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
+        }
+        shown = {k: v for k, v in self.get_params(deep=False).items() if v is not defaults[k]}
+        text = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        fitted = ""
+        if self.__sklearn_is_fitted__():
+            fitted = f"  # fitted on {self.graph_!r}"
+        return f"{type(self).__name__}({text}){fitted}"
+
+    # Training ----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, adjacency: Any = None) -> PAMTClassifier:  # noqa: N803
+        """Train on the labelled nodes.
+
+        Args:
+            X: A `Graph` with its labels; attributes ``[nodes, attributes]``; or, with a graph in
+                the constructor, ids of the nodes whose labels are in ``y``.
+            y: Labels of the nodes in ``X``.
+            adjacency: Weights of edges between the rows of ``X``, see `Graph.from_scipy`; without
+                it there are no edges.
+        """
+        graph, classes = self._training_graph(X, y, adjacency)
+        if len(classes) < 2:
+            got = "1 class" if len(classes) else "no label"
+            raise InputError(f"Training needs labels of at least two classes, got {got}.")
+
+        from pamt_lightning.training.config import RunConfig
+        from pamt_lightning.training.run import run
+
+        seed = int(self.random_state)
+        train, val = stratified_holdout(graph.y.numpy(), self.validation_share, seed)
+        parts = torch.from_numpy(train), torch.from_numpy(val), torch.empty(0, dtype=torch.int64)
+        config = RunConfig.create(
+            self.method,
+            data={"split": "given", "scale_features": self.scale_features},
+            model=self.model,
+            trainer={"enable_progress_bar": self._shows_progress, **(self.trainer or {})},
+            seed=seed,
+            test=False,
+        )
+        result = run(config, graph=graph.with_split(*parts), quiet=not self._shows_progress)
+        self.graph_: Graph | None = graph
+        self._node_ids: Array = np.asarray(graph.node_ids)
+        self.result_ = result.record
+        self.classes_ = classes
+        self.n_features_in_ = graph.num_features
+        self._fitted = _Fitted(result.config.model, result.model, result.datamodule.state_dict())
+        self.probabilities_ = self._fitted.predict(result.datamodule.graph)
+        return self
+
+    @property
+    def _shows_progress(self) -> bool:
+        from pamt_lightning.training.progress import is_watched
+
+        return is_watched() if self.verbose is None else self.verbose
+
+    def _training_graph(self, x: Any, y: Any, adjacency: Any) -> tuple[Graph, Array]:
+        """The graph with the labels to learn from, and its classes as the user wrote them."""
+        if isinstance(x, Graph):
+            if y is not None or adjacency is not None:
+                raise InputError("fit(graph) takes labels and edges from the graph: give it alone.")
+            return x, np.array(x.class_names)
+        if y is None:
+            raise InputError(
+                "fit(X, y) requires y to be passed, but the target y is None; fit(graph) takes the "
+                "labels of the graph."
+            )
+        labels = _labels(y)
+        classes = _classes(labels)
+        names = {label: number for number, label in enumerate(classes.tolist())}
+        numbers = np.array([names.get(each, -1) for each in labels.tolist()], dtype=np.int64)
+        class_names = [str(each) for each in classes.tolist()]
+        if self.graph is None:
+            arrays = arrays_from_matrix(
+                _no_edges(len(numbers)) if adjacency is None else adjacency,
+                _attributes(x),
+                numbers,
+                class_names=class_names,
+            )
+            return Graph.of_arrays(arrays), classes
+        nodes = self._positions(x)
+        if len(nodes) != len(numbers):
+            raise InputError(f"`y` must have one label per node of X, got {len(numbers)}.")
+        known = np.full(self.graph.num_nodes, -1)
+        known[nodes] = numbers
+        graph = replace(
+            self.graph,
+            y=torch.from_numpy(known),
+            class_names=tuple(class_names),
+            train_index=None,
+            val_index=None,
+            test_index=None,
+        )
+        return graph, classes
+
+    def _positions(self, nodes: Any) -> npt.NDArray[np.int64]:
+        """The positions of nodes that are named by their ids."""
+        ids = np.asarray(nodes)
+        if ids.ndim == 2 and ids.shape[1] == 1:
+            ids = ids[:, 0]
+        if ids.ndim != 1:
+            raise InputError(f"X must hold the ids of nodes, got shape {ids.shape}.")
+        known = np.asarray(self.graph.node_ids if self.graph is not None else self._node_ids)
+        return positions_of(id_array(ids), known, "Nodes in X")
+
+    # Predictions -------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any = None, adjacency: Any = None) -> Array:  # noqa: N803
+        """Class probabilities, shape ``[nodes, classes]``.
+
+        Args:
+            X: A `Graph`; attributes of new nodes; ids of nodes of the graph in the constructor;
+                or nothing for the nodes of the training.
+            adjacency: Weights of edges between the rows of ``X``, if these are attributes.
+        """
+        self._check_is_fitted()
+        if X is None:
+            return self.probabilities_
+        if isinstance(X, Graph):
+            return self._fitted.predict_on(X)
+        if self.graph is not None:
+            return self.probabilities_[self._positions(X)]
+        x = _attributes(X)
+        if x.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"X has {x.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        edges = _no_edges(x.shape[0]) if adjacency is None else adjacency
+        return self._fitted.predict_on(Graph.of_arrays(arrays_from_matrix(edges, x)))
+
+    def predict(self, X: Any = None, adjacency: Any = None) -> Array:  # noqa: N803
+        """The class of each node; the arguments are those of `predict_proba`."""
+        probs = self.predict_proba(X, adjacency)
+        found: Array = self.classes_[probs.argmax(axis=1)]
+        return found
+
+    def predict_frame(self, graph: Graph | None = None) -> pd.DataFrame:
+        """A table with ``node_id``, ``class``, ``probability`` and ``p_CLASS`` for each class."""
+        from pamt_lightning.training.results import prediction_frame
+
+        self._check_is_fitted()
+        probs = self.predict_proba(graph)
+        ids = self._node_ids if graph is None else np.asarray(graph.node_ids)
+        return prediction_frame(ids, self.classes_, probs)
+
+    def score(self, X: Any, y: Any, adjacency: Any = None) -> float:  # noqa: N803
+        """Accuracy on nodes whose labels are known."""
+        return float(np.mean(self.predict(X, adjacency) == np.asarray(y)))
+
+    def _check_is_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise _not_fitted_error()(
+                f"This {type(self).__name__} instance is not fitted yet: call `fit` first."
+            )
+
+    # Files -------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted classifier to an ``.npz`` file, without pickle and without the graph."""
+        self._check_is_fitted()
+        fitted, arrays = self._fitted.to_dict()
+        if self._node_ids.dtype.kind in "iuU":
+            arrays["node_ids"] = self._node_ids
+        arrays["probabilities"] = self.probabilities_
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "graph"}
+        header = {
+            "format": _FORMAT,
+            "version": __version__,
+            "params": params,
+            "classes": self.classes_.tolist(),
+            "n_features_in": self.n_features_in_,
+            "result": self.result_,
+            **fitted,
+        }
+        try:
+            text = json.dumps(header, default=_plain)
+        except TypeError as error:
+            raise InputError(f"this classifier cannot be saved: {error}.") from None
+        content: dict[str, Any] = {**arrays, "header": np.array(text)}
+        write_whole(Path(path), lambda file: np.savez_compressed(file, **content), binary=True)
+
+    @classmethod
+    def load(cls, path: str | Path, graph: Graph | None = None) -> PAMTClassifier:
+        """Read what `save` wrote; ``graph`` becomes the graph of the constructor."""
+        with closing(NpzArchive(path)) as archive:
+            arrays = {name: archive.load(name) for name in archive.keys}
+        try:
+            header = json.loads(str(arrays.pop("header")))
+            if header["format"] != _FORMAT:
+                raise KeyError("format")
+            found = cls(**header["params"], graph=graph)
+            found._fitted = _Fitted.from_dict(header, arrays)
+            found.classes_ = np.array(header["classes"])
+            found.n_features_in_ = int(header["n_features_in"])
+            found.result_ = dict(header["result"])
+            found.probabilities_ = arrays["probabilities"]
+            found.graph_ = graph
+            found._node_ids = arrays.get("node_ids", np.arange(len(found.probabilities_)))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise CheckpointError(
+                f"{path} is not a classifier of pamt, or is damaged ({error!r}): use a file that "
+                "`PAMTClassifier.save` wrote."
+            ) from None
+        return found
+
+
+class _Fitted:
+    """A trained module with what it needs to know of its data."""
+
+    def __init__(self, model: Mapping[str, Any], module: Any, data: Mapping[str, Any]) -> None:
+        self.model, self.module, self.data = model, module, data
+
+    def predict(self, graph: Graph) -> Array:
+        """Class probabilities on a graph whose attributes are scaled already."""
+        from pamt_lightning.data.batch import GraphBatch
+
+        self.module.eval()
+        with torch.inference_mode():
+            batch = GraphBatch.from_graph(graph, self.module.dtype)
+            found: Array = self.module.predict_nodes(batch).probs.cpu().numpy()
+        return found
+
+    def predict_on(self, graph: Graph) -> Array:
+        """Class probabilities on another graph, whose attributes are scaled as in the training."""
+        from pamt_lightning.data.datamodule import GraphDataModule
+
+        data = GraphDataModule(graph=graph)
+        data.match_model(self.data)
+        data.setup("predict")
+        if data.graph.num_features != self.module.num_features:
+            raise InputError(
+                f"The graph has {data.graph.num_features} attributes; the classifier was trained "
+                f"on {self.module.num_features}."
+            )
+        scaled = data.graph
+        if self.module.predicts_from_labels:
+            none = torch.empty(0, dtype=torch.int64)
+            scaled = scaled.with_split(torch.nonzero(scaled.y >= 0).flatten(), none, none)
+        return self.predict(scaled)
+
+    def to_dict(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values, and arrays."""
+        arrays = {f"state/{k}": v.cpu().numpy() for k, v in self.module.state_dict().items()}
+        data = {k: v for k, v in self.data.items() if k != "scaling"}
+        scaling = dict(self.data["scaling"])
+        for name in ("mean", "std"):
+            if scaling.get(name) is not None:
+                arrays[f"scaling/{name}"] = np.asarray(scaling.pop(name))
+        content = {"data": {**data, "scaling": scaling}, "model": dict(self.model)}
+        sizes = {name: getattr(self.module, name) for name in ("num_features", "num_classes")}
+        return {**content, "sizes": sizes}, arrays
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], arrays: Mapping[str, Array]) -> _Fitted:
+        """Build the module; only methods of this package are imported."""
+        from pamt_lightning.methods.registry import METHODS
+        from pamt_lightning.training.config import import_class
+
+        class_path = str(content["model"]["class_path"])
+        if class_path not in {method.class_path for method in METHODS}:
+            raise CheckpointError(f"{class_path} is not a method of this package.")
+        options, sizes = content["model"]["init_args"], content["sizes"]
+        module = import_class(class_path)(**sizes, **options)
+        state = {
+            name.removeprefix("state/"): torch.from_numpy(array)
+            for name, array in arrays.items()
+            if name.startswith("state/")
+        }
+        module.load_state_dict(state)
+        data = dict(content["data"])
+        data["scaling"] = {
+            **data["scaling"],
+            **{
+                name: torch.from_numpy(arrays[f"scaling/{name}"])
+                for name in ("mean", "std")
+                if f"scaling/{name}" in arrays
+            },
+        }
+        return cls(content["model"], module, data)
+
+
+def classify(graph: Graph, method: str = "PAMT_plus", **options: Any) -> pd.DataFrame:
+    """Train a method on the labels of a graph; a table with the class of each node.
+
+    ``options`` are those of `PAMTClassifier`; the table is that of its `predict_frame`.
+    """
+    return PAMTClassifier(method, **options).fit(graph).predict_frame()
+
+
+def _not_fitted_error() -> type[Exception]:
+    """scikit-learn's own error, if it is installed."""
+    try:
+        from sklearn.exceptions import NotFittedError as TheirError
+    except ImportError:
+        return NotFittedError
+    found: type[Exception] = TheirError
+    return found
+
+
+def _attributes(x: Any) -> Any:
+    """Attributes as a matrix; the messages are those that scikit-learn's checks look for."""
+    matrix: Any
+    if hasattr(x, "detach"):  # torch
+        matrix = as_matrix(x)
+    elif sp.issparse(x):
+        matrix = x
+    else:
+        matrix = np.asarray(x)
+        if matrix.dtype == object:
+            try:
+                matrix = matrix.astype(np.float64)
+            except ValueError as error:
+                raise InputError(f"X must hold numbers: {error}.") from None
+    if len(matrix.shape) != 2:
+        raise InputError(
+            f"Expected 2D array, got {len(matrix.shape)}D array instead: attributes have the shape "
+            "[nodes, attributes]. Reshape your data."
+        )
+    if np.iscomplexobj(matrix):
+        raise InputError("Complex data not supported: X must hold real numbers.")
+    if 0 in matrix.shape:
+        rows, columns = matrix.shape
+        what = f"{columns} feature(s)" if columns == 0 else f"{rows} sample(s)"
+        raise InputError(
+            f"Found array with {what} (shape=({rows}, {columns})) while a minimum of 1 is required."
+        )
+    return as_matrix(matrix)
+
+
+def _labels(y: Any) -> Array:
+    """Labels as an array; those that are unknown are -1 or None."""
+    array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError(f"`y` must hold one label per node, got shape {array.shape}.")
+    if array.dtype.kind == "f":
+        if np.isinf(array).any() or (np.nan_to_num(array) != np.round(np.nan_to_num(array))).any():
+            raise InputError("Unknown label type: `y` must hold classes, got continuous numbers.")
+        return np.where(np.isnan(array), -1, array)
+    if array.dtype.kind in "iubU":
+        return array
+    return np.array([_known(each) for each in array.tolist()], dtype=object)
+
+
+def _known(label: Any) -> Any:
+    is_missing = label is None or label != label or str(label).strip() in ("", "<NA>")
+    return None if is_missing else label
+
+
+def _classes(labels: Array) -> Array:
+    """The distinct labels that are known, sorted."""
+    kind = labels.dtype.kind
+    if kind == "O":
+        known = [each for each in labels.tolist() if each is not None and each != -1]
+        found = np.array(known) if known else np.array([], dtype=object)
+        return np.unique(found)
+    return np.unique(labels if kind == "b" else labels[labels != ("" if kind == "U" else -1)])
+
+
+def _no_edges(num_nodes: int) -> Any:
+    return sp.csr_array((num_nodes, num_nodes), dtype=np.float32)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values as JSON has them."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not a plain value")

@@ -1,0 +1,1 @@
+"""Graphs as other libraries and files hold them, as plain NumPy and SciPy arrays."""

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from pamt_lightning.errors import InputError
+from pamt_lightning.interop.columns import find_column, parse_columns
+
+
+@pytest.mark.parametrize(
+    ("role", "columns", "found"),
+    [
+        ("id", ["Label", "Node ID"], "Node ID"),
+        ("label", ["node", "CLASS"], "CLASS"),
+        ("source", ["from", "src"], "src"),  # the more telling one
+        ("target", ["weight"], None),
+        ("weight", ["Weight", "weight"], "Weight"),
+    ],
+)
+def test_common_spellings_are_recognised(role: str, columns: list[str], found: str | None) -> None:
+    assert find_column(role, columns) == found
+
+
+def test_a_given_column_must_be_there() -> None:
+    assert find_column("id", ["key", "id"], "key") == "key"
+    with pytest.raises(InputError, match=r"nodes\.csv has no column 'kez' for `id`.*'key'"):
+        find_column("id", ["key"], "kez", "nodes.csv")
+
+
+def test_columns_are_named_by_role() -> None:
+    assert parse_columns(" id = node_id, weight=w,") == {"id": "node_id", "weight": "w"}
+    for text in ("ids=a", "id", "id="):
+        with pytest.raises(InputError, match="columns are given as ROLE=NAME"):
+            parse_columns(text)
