@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from pamt_lightning.errors import InputError
 from pamt_lightning.interop.arrays import GraphArrays, arrays_from_edges, arrays_from_matrix
 from pamt_lightning.interop.edges import Opposite, Repeated
+from pamt_lightning.interop.table import AttributeTable
 from pamt_lightning.kernels.csr import scipy_csr
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Graph:
         val_index: Nodes whose labels stop the training and choose the state that is kept.
         test_index: Nodes that only the test looks at.
         feature_names: Names of the attributes, if they have any.
+        table: The columns that the attributes were made from, if there was a table: a trained model
+            encodes those of another graph as it encoded its own.
         check: Whether to validate the graph.
     """
 
@@ -55,6 +58,7 @@ class Graph:
     val_index: Tensor | None = None
     test_index: Tensor | None = None
     feature_names: tuple[str, ...] = ()
+    table: AttributeTable | None = None
     check: InitVar[bool] = True
 
     def __post_init__(self, check: bool) -> None:
@@ -164,6 +168,7 @@ class Graph:
         id: str | None = None,
         label: str | None = None,
         features: Sequence[str] | None = None,
+        kinds: Mapping[str, str] | None = None,
         source: str | None = None,
         target: str | None = None,
         weight: str | None = None,
@@ -174,14 +179,22 @@ class Graph:
 
         Columns that are not named are recognised by common spellings, such as ``node_id``,
         ``class``, ``src``, ``dst`` and ``weight``, and what was taken is printed. Without an id
-        column the index has the ids; all other columns are attributes. ``repeated`` and
-        ``opposite`` are those of `from_edges`.
+        column the index has the ids; all other columns are attributes: numbers, truth values,
+        categories, dates and texts, with missing values. ``kinds`` says what a column holds if that
+        is not what it looks like: ``{"zip": "category"}``. ``repeated`` and ``opposite`` are those
+        of `from_edges`.
         """
         from pamt_lightning.interop.frames import arrays_from_frames
 
         names = {"id": id, "label": label, "source": source, "target": target, "weight": weight}
         arrays, taken = arrays_from_frames(
-            nodes, edges, **names, features=features, repeated=repeated, opposite=opposite
+            nodes,
+            edges,
+            **names,
+            features=features,
+            kinds=kinds,
+            repeated=repeated,
+            opposite=opposite,
         )
         if all(name is None for name in names.values()):
             print(f"{taken}; {arrays.report}")
@@ -281,6 +294,7 @@ class Graph:
             arrays.node_ids,
             feature_names=arrays.feature_names,
         )
+        graph = replace(graph, table=arrays.table, check=False)
         parts = (torch.from_numpy(index) for index in arrays.split.values())
         return graph.with_split(*parts) if arrays.split else graph
 

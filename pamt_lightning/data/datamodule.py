@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +16,7 @@ from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.data.loaders import GraphLoader
 from pamt_lightning.data.memory import raw_of
 from pamt_lightning.data.noise import add_structure_noise
+from pamt_lightning.data.own.options import ReadOptions
 from pamt_lightning.data.own.read import read_own_graph
 from pamt_lightning.data.published.download import locate
 from pamt_lightning.data.published.readers import read_dataset
@@ -41,6 +42,9 @@ from pamt_lightning.errors import (
     require_one_of,
 )
 from pamt_lightning.graph import Graph
+from pamt_lightning.interop.columns import Columns
+from pamt_lightning.interop.edges import Opposite, Repeated
+from pamt_lightning.interop.table import AttributeTable, TableEncoder
 
 SplitName = Literal["ppnp", "random", "given"]
 
@@ -82,6 +86,16 @@ class GraphDataModule(pl.LightningDataModule):
         batch_size: Nodes in a training step, and in each piece of a prediction; by default all. For
             graphs that do not fit into memory or onto the GPU; the attributes of a graph store then
             stay on disk. An epoch uses each node once.
+        columns: Own tables: which column holds what, such as
+            ``id=node_id,label=type,source=from,target=to,weight=w``, what attributes are
+            (``number=``, ``category=``, ``text=``, ``date=``) and which are not used (``skip=``).
+            Common spellings are recognised, and what a column holds as well.
+        edge_weights: Own graphs: whether to use the weights of edges, if there are any.
+        repeated_edges: Own graphs: whether weights of an edge that is repeated in one direction are
+            combined by ``sum`` (the default), ``max``, ``count`` (their number) or ``ignore`` (all
+            edges weigh one; the default without weights).
+        opposite_edges: Own graphs: whether the weights of both directions of an edge are combined
+            by ``max``, or by ``sum``, as for flows.
     """
 
     def __init__(
@@ -103,6 +117,10 @@ class GraphDataModule(pl.LightningDataModule):
         noise_seed: int = 0,
         synthetic: SyntheticOptions = DEFAULT_SYNTHETIC,
         batch_size: int | None = None,
+        columns: str | None = None,
+        edge_weights: bool = True,
+        repeated_edges: Repeated | None = None,
+        opposite_edges: Opposite = "max",
     ) -> None:
         super().__init__()
         if len([each for each in (dataset, path, graph) if each is not None]) > 1:
@@ -149,9 +167,13 @@ class GraphDataModule(pl.LightningDataModule):
         self.achieved_noise: float | None = None
         self.split: Split | None = None
         self._given = graph
+        with error_context("data.columns" if columns else ""):
+            named = Columns.parse(columns)
+        self._read_options = ReadOptions(named, edge_weights, repeated_edges, opposite_edges)
         self._graph: Graph | None = None
         self._batch: tuple[object, GraphBatch] | None = None
         self._trained_on: Mapping[str, Any] = {}
+        self._encoded_raw: RawGraph | None = None
         self._scaling = Scaling("none")
         self._fingerprint = ""
 
@@ -174,7 +196,7 @@ class GraphDataModule(pl.LightningDataModule):
         """Number of attributes; data sets of the registry need not be read for it."""
         if self._published:
             return self._published.num_features
-        return int(self.raw.features.shape[1])
+        return int(self._encoded().features.shape[1])
 
     @property
     def num_classes(self) -> int:
@@ -208,7 +230,7 @@ class GraphDataModule(pl.LightningDataModule):
         if self._given is not None:
             return raw_of(self._given)
         if self.spec is None:
-            return read_own_graph(self.path or "")
+            return read_own_graph(self.path or "", self._read_options)
         if self.spec.generated:
             return synthetic_graph(self._synthetic)
         return read_dataset(self.spec, locate(self.spec, self.roots, offline=self.offline))
@@ -245,6 +267,7 @@ class GraphDataModule(pl.LightningDataModule):
     def match_model(self, state: Mapping[str, Any]) -> None:
         """Number classes, order and scale attributes as in training data with this `state_dict`."""
         self._trained_on = state
+        self._encoded_raw = None
         self._graph = self._batch = self.split = None
 
     # Lightning's hooks -------------------------------------------------------------------------
@@ -278,6 +301,8 @@ class GraphDataModule(pl.LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint records about its data: classes, scaling, and hashes of the files."""
+        table, names = self._encoded().table, self._encoded().feature_names
+        encoding = None if table is None else table.encoder.to_list()
         return {
             "dataset": self.dataset_name,
             **({"in_memory": True} if self.in_memory else {}),
@@ -285,7 +310,8 @@ class GraphDataModule(pl.LightningDataModule):
             "num_nodes": self.graph.num_nodes,
             "hashes": dict(self.raw.hashes),
             "fingerprint": self._fingerprint,
-            "feature_names": list(self._trained_on.get("feature_names") or self.raw.feature_names),
+            "feature_names": list(self._trained_on.get("feature_names") or names),
+            **({} if encoding is None else {"encoding": encoding}),
             "scaling": {
                 name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
                 for name, value in vars(self._scaling).items()
@@ -295,8 +321,9 @@ class GraphDataModule(pl.LightningDataModule):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Refuse to resume a training on data other than its own."""
         mine = self.state_dict()
-        # The scaling follows from the files, whose hashes are compared.
-        changed = [k for k in mine if k != "scaling" and mine[k] != state_dict.get(k)]
+        # Both follow from the files, whose hashes are compared.
+        computed = ("scaling", "encoding")
+        changed = [k for k in mine if k not in computed and mine[k] != state_dict.get(k)]
         if changed and self.trainer is not None and self.trainer.state.fn == "fit":
             first = changed[0]
             raise CheckpointError(
@@ -306,11 +333,24 @@ class GraphDataModule(pl.LightningDataModule):
 
     # How the graph is made ---------------------------------------------------------------------
 
+    def _encoded(self) -> RawGraph:
+        """The graph as read, its columns encoded as in the training data of a model."""
+        if self._encoded_raw is None:
+            raw, columns = self.raw, self._trained_on.get("encoding")
+            if raw.table is not None and columns:
+                encoder = TableEncoder.from_list(columns)
+                with error_context(self._label_file):
+                    table = AttributeTable(raw.table.frame, encoder)
+                    raw = replace(raw, features=table.features, table=table)
+                raw = replace(raw, feature_names=encoder.feature_names)
+            self._encoded_raw = raw
+        return self._encoded_raw
+
     def _epoch(self) -> int:
         return self.trainer.current_epoch if self.trainer is not None else 0
 
     def _make_graph(self) -> Graph:
-        raw, model = self.raw, self._trained_on
+        raw, model = self._encoded(), self._trained_on
         expected: Scaling | None = None
         if model:
             raw = renumber_classes(raw, tuple(model["class_names"]), self.dataset_name)
@@ -326,7 +366,9 @@ class GraphDataModule(pl.LightningDataModule):
         order = column_order(raw.feature_names, model.get("feature_names", ()), self.dataset_name)
         features = raw.features if order is None else raw.features[:, order]
         if raw.scaled is None:
-            self._scaling = expected or Scaling.of(features, self.scale_features)
+            is_encoded = raw.table is not None and not raw.table.encoder.is_plain
+            kind = self.scale_features or ("none" if is_encoded else None)
+            self._scaling = expected or Scaling.of(features, kind)
             features = self._scaling.apply(features)
         else:
             written = raw.scaled.reordered(order)

@@ -30,6 +30,7 @@ def raw_of(graph: Graph) -> RawGraph:
         class_names=graph.class_names,
         hashes={"graph": content_hash(graph)},
         feature_names=graph.feature_names,
+        table=graph.table,
         given_splits={name.removesuffix("_index"): index.numpy() for name, index in splits.items()}
         if has_split
         else {},

@@ -18,6 +18,7 @@ from pamt_lightning.data.scaling import Scaling
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.interop.features import Features
 from pamt_lightning.interop.labels import IntArray
+from pamt_lightning.interop.table import AttributeTable
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class RawGraph:
         hashes: SHA-256 of each file that was read, by file name.
         feature_names: Names of the feature columns, if the file has any.
         given_splits: Positions by part (``train``, ``val``, ``test``), if the file has a split.
+        table: The columns that the features were made from, if there was a table.
+        notes: What was found and done while the graph was read, for the user.
         scaled: How the features have been scaled already; None if they are as measured.
         mapped: Whether the arrays are mapped from disk, written and checked by this program.
     """
@@ -45,6 +48,8 @@ class RawGraph:
     hashes: Mapping[str, str] = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
     given_splits: Mapping[str, IntArray] = field(default_factory=dict)
+    table: AttributeTable | None = None
+    notes: tuple[str, ...] = ()
     scaled: Scaling | None = None
     mapped: bool = False
 
@@ -75,6 +80,7 @@ def take_nodes(raw: RawGraph, keep: IntArray) -> RawGraph:
         features=raw.features[keep],
         labels=raw.labels[keep],
         node_ids=raw.node_ids[keep],
+        table=None if raw.table is None else raw.table.take(keep),
         given_splits={},
     )
 

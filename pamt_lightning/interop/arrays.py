@@ -26,6 +26,7 @@ from pamt_lightning.interop.features import (
     structural_features,
 )
 from pamt_lightning.interop.labels import IntArray, encode_labels
+from pamt_lightning.interop.table import AttributeTable
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class GraphArrays:
         class_names: Name of class 0, 1, ...
         node_ids: ``[n]`` ids, as given.
         feature_names: Names of the columns of the features, if they have any.
+        table: The columns that the features were made from, if there was a table.
         split: Positions of the nodes in ``train``, ``val`` and ``test``, if there is a split.
         report: What was found in the list of edges.
     """
@@ -50,6 +52,7 @@ class GraphArrays:
     node_ids: Array
     feature_names: tuple[str, ...]
     report: EdgeReport
+    table: AttributeTable | None = None
     split: Mapping[str, IntArray] = field(default_factory=dict)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pamt_lightning.errors import InputError, did_you_mean
 
@@ -14,6 +15,8 @@ SPELLINGS = {
     "target": ("target", "dst", "to", "v", "target_id", "node2"),
     "weight": ("weight", "w", "weights", "edge_weight"),
 }
+_KINDS = ("number", "category", "text", "date")
+_SKIP = "skip"
 
 
 def find_column(
@@ -35,20 +38,51 @@ def find_column(
     return next((by_key[each] for each in SPELLINGS[role] if each in by_key), None)
 
 
-def parse_columns(text: str) -> dict[str, str]:
-    """Names of columns by role from ``id=node_id,label=type``.
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of the user's tables hold what.
 
-    >>> parse_columns("id=node_id,label=type")
-    {'id': 'node_id', 'label': 'type'}
+    Attributes:
+        roles: The column for a role: ``id``, ``label``, ``source``, ``target`` or ``weight``.
+        kinds: What an attribute is: ``number``, ``category``, ``text`` or ``date``.
+        skipped: Attributes that are not used.
     """
-    found = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        role, equals, name = (each.strip() for each in part.partition("="))
-        if role not in SPELLINGS or not equals or not name:
-            roles = ", ".join(SPELLINGS)
-            raise InputError(
-                f"columns are given as ROLE=NAME,…, with the roles {roles}; got {part!r}."
-                f"{did_you_mean(role, SPELLINGS)}"
-            )
-        found[role] = name
-    return found
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | None) -> Columns:
+        """Read ``id=node_id,label=type,category=zip,skip=name``.
+
+        >>> Columns.parse("id=node_id,category=zip").kinds
+        {'zip': 'category'}
+        """
+        roles: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        skipped = []
+        for part in filter(None, (each.strip() for each in (text or "").split(","))):
+            role, equals, name = (each.strip() for each in part.partition("="))
+            if role not in (*SPELLINGS, *_KINDS, _SKIP) or not equals or not name:
+                known = ", ".join((*SPELLINGS, *_KINDS, _SKIP))
+                raise InputError(
+                    f"`columns` must be ROLE=NAME,… with the roles {known}; got {part!r}."
+                    f"{did_you_mean(role, (*SPELLINGS, *_KINDS, _SKIP))}"
+                )
+            if role in SPELLINGS:
+                roles[role] = name
+            elif role == _SKIP:
+                skipped.append(name)
+            else:
+                kinds[name] = role
+        return cls(roles, kinds, tuple(skipped))
+
+    def find(self, role: str, columns: Iterable[object], table: str) -> str | None:
+        """The column for a role; see `find_column`."""
+        return find_column(role, columns, self.roles.get(role), table)
+
+    def check_kinds(self, columns: Sequence[str], table: str) -> None:
+        """Refuse a kind of a column that is not there."""
+        for name, kind in self.kinds.items():
+            find_column(kind, columns, name, table)

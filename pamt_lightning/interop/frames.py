@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.interop.arrays import GraphArrays, arrays_from_ends
 from pamt_lightning.interop.columns import find_column
 from pamt_lightning.interop.edges import Array, Opposite, Repeated, id_array
+from pamt_lightning.interop.table import AttributeTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +26,7 @@ def arrays_from_frames(
     id: str | None = None,
     label: str | None = None,
     features: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
@@ -64,17 +67,19 @@ def arrays_from_frames(
     taken.insert(0, f"ids from {'the index' if id_column is None else f'`{id_column}`'}")
     taken.insert(1, f"labels from `{label_column}`" if label_column else "no labels")
     taken.insert(2, _listed(columns))
+    table = AttributeTable.fit(nodes[columns], kinds or {}) if columns else None
     found = arrays_from_ends(
         pairs[0],
         pairs[1],
-        _numbers(nodes[columns]) if columns else None,
+        None if table is None else table.features,
         None if label_column is None else nodes[label_column],
         node_ids=ids.to_numpy(),
         weights=weights,
-        feature_names=columns or None,
+        feature_names=None if table is None else table.encoder.feature_names,
         **options,
     )
-    return found, "; ".join(taken)
+    notes = [] if table is None else table.encoder.notes
+    return replace(found, table=table), "; ".join([*taken, *notes])
 
 
 def frames_of(
@@ -100,20 +105,6 @@ def frames_of(
     if len(upper.data) and (upper.data != 1).any():
         edges["weight"] = upper.data
     return pd.concat([nodes, columns], axis=1), edges
-
-
-def _numbers(table: pd.DataFrame) -> Any:
-    """The columns as a matrix; sparse if all of them are."""
-    for name, dtype in table.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "biuf":
-            raise InputError(f"`nodes`: column `{name}` must hold numbers, got {dtype}.")
-        if table[name].isna().any():
-            row = int(np.flatnonzero(table[name].isna())[0])
-            raise InputError(f"`nodes`, row {row}: `{name}` is missing. Fill it in, such as by 0.")
-    if all(str(dtype).startswith("Sparse") for dtype in table.dtypes):
-        sparse: Any = table.sparse
-        return sp.csr_array(sparse.to_coo())
-    return table.to_numpy(dtype=np.float64)
 
 
 def _listed(columns: Sequence[str]) -> str:

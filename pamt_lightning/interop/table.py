@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -58,15 +59,19 @@ class Column:
     note: str = ""
 
     @classmethod
-    def fit(cls, values: pd.Series[Any]) -> Column:
-        """Decide what a column holds and how it is encoded."""
+    def fit(cls, values: pd.Series[Any], kind: str | None = None) -> Column:
+        """Decide what a column holds, unless the user said it, and how it is encoded."""
         name, missing = str(values.name), values.isna()
         known = values[~missing]
-        numbers = _as_numbers(known)
+        numbers = None if kind in ("category", "text") else _as_numbers(known)
+        if numbers is None and kind in ("number", "date") and len(known):
+            bad = known[_not_a_number(known)]
+            got = f", got {bad.iloc[0]!r}" if len(bad) else ""
+            raise InputError(f"column `{name}` must hold {kind}s{got}.")
         if len(known) == 0:
             return cls(name, "left out", note="no values")
         if numbers is not None:
-            kind: Kind = "date" if _is_date(known) else "number"
+            found: Kind = "date" if _is_date(known) else "number"
             if not fits_float32(numbers).all():
                 raise InputError(
                     f"column `{name}` holds numbers that are infinite or above 3.4e38 in size."
@@ -75,18 +80,19 @@ class Column:
             filled = np.full(len(values), median)
             filled[~missing.to_numpy()] = numbers
             std = float(filled.std())
-            return cls(name, kind, median, float(filled.mean()), std or 1.0, bool(missing.any()))
+            return cls(name, found, median, float(filled.mean()), std or 1.0, bool(missing.any()))
         texts = _as_texts(known)
         counts = texts.value_counts()
         if len(counts) == 1 and not missing.any():
             return cls(name, "left out", note="one value")
-        if texts.str.count(" ").mean() + 1 >= _MIN_WORDS:
+        is_long = texts.str.count(" ").mean() + 1 >= _MIN_WORDS
+        if kind == "text" or (kind is None and is_long):
             words, idf = _vocabulary(texts)
             if words:
                 return cls(name, "text", words=words, idf=idf)
         rarest = int(np.clip(len(values) // 100, *_RAREST))
         frequent = counts[counts >= min(rarest, counts.iloc[0])].index[:_MOST_CATEGORIES]
-        if len(counts) > max(_MOST_DISTINCT * len(texts), _FEW_CATEGORIES):
+        if kind is None and len(counts) > max(_MOST_DISTINCT * len(texts), _FEW_CATEGORIES):
             return cls(name, "left out", note="a value of its own for nearly each node")
         categories = tuple(sorted(map(str, frequent)))
         return cls(name, "category", has_missing=bool(missing.any()), categories=categories)
@@ -171,12 +177,12 @@ class TableEncoder:
     columns: tuple[Column, ...] = field(default=())
 
     @classmethod
-    def fit(cls, table: pd.DataFrame) -> TableEncoder:
-        """Look at the columns of a table."""
+    def fit(cls, table: pd.DataFrame, kinds: Mapping[str, str] = {}) -> TableEncoder:
+        """Look at the columns of a table; ``kinds`` are those that the user said."""
         if table.columns.has_duplicates:
             twice = table.columns[table.columns.duplicated()][0]
             raise InputError(f"the column `{twice}` is there twice. Keep one.")
-        found = cls(tuple(Column.fit(table[name]) for name in table.columns))
+        found = cls(tuple(Column.fit(table[n], kinds.get(str(n))) for n in table.columns))
         if not found.feature_names:
             raise InputError("no column can be used as an attribute: " + "; ".join(found.notes))
         return found
@@ -244,12 +250,36 @@ class TableEncoder:
     @classmethod
     def from_list(cls, columns: Sequence[Mapping[str, Any]]) -> TableEncoder:
         """The encoder that `to_list` describes."""
-        return cls(
-            tuple(
-                Column(**{k: tuple(v) if isinstance(v, list) else v for k, v in column.items()})
-                for column in columns
-            )
-        )
+        parts = []
+        for column in columns:
+            values: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in column.items()
+            }
+            parts.append(Column(**values))
+        return cls(tuple(parts))
+
+
+@dataclass(frozen=True)
+class AttributeTable:
+    """A table of attributes and how it is encoded; a trained model encodes it in its own way."""
+
+    frame: pd.DataFrame
+    encoder: TableEncoder
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, kinds: Mapping[str, str] = {}) -> AttributeTable:
+        """Encode a table as its columns suggest."""
+        return cls(frame, TableEncoder.fit(frame, kinds))
+
+    @cached_property
+    def features(self) -> Features:
+        """The attributes ``[n, d]``."""
+        return self.encoder.transform(self.frame)
+
+    def take(self, rows: Array) -> AttributeTable:
+        """Some of the rows."""
+        return AttributeTable(self.frame.iloc[rows], self.encoder)
 
 
 def _used(column: Column) -> Iterator[tuple[str, Any]]:

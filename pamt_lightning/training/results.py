@@ -66,6 +66,7 @@ def result_record(
             **{k: len(getattr(split, k)) if split else None for k in ("train", "val", "test")},
         },
         "data_hashes": dict(data.raw.hashes),
+        "data_notes": list(data.raw.notes) if data.spec is None else [],
         "environment": environment(),
         "command": ["pamt", *sys.argv[1:]],
         "config": config.to_dict(),

@@ -123,6 +123,9 @@ def _run(
 ) -> RunResult:
     checkpoint = _open_resumed(place, config, model, datamodule)
     stopping = BestStopping(**config.stopping, dirpath=str(place.path) if place else None)
+    if not quiet and datamodule.spec is None:
+        for text in datamodule.raw.notes:
+            print(f"{datamodule.dataset_name}: {text}", file=sys.stderr)
     note = [] if quiet else [LongRunNote(datamodule)]
     name = LambdaCallback(on_save_checkpoint=partial(_add_method, config.method))
     callbacks = [*note, name, stopping]

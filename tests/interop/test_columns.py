@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.interop.columns import find_column, parse_columns
+from pamt_lightning.interop.columns import Columns, find_column
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,14 @@ def test_a_given_column_must_be_there() -> None:
 
 
 def test_columns_are_named_by_role() -> None:
-    assert parse_columns(" id = node_id, weight=w,") == {"id": "node_id", "weight": "w"}
+    found = Columns.parse(" id = node_id, weight=w,category=zip,skip=a,skip=b,")
+    assert found.roles == {"id": "node_id", "weight": "w"}
+    assert found.kinds == {"zip": "category"}
+    assert found.skipped == ("a", "b")
+    assert found.find("id", ["node_id", "id"], "t") == "node_id"
+    assert Columns.parse(None) == Columns()
     for text in ("ids=a", "id", "id="):
-        with pytest.raises(InputError, match="columns are given as ROLE=NAME"):
-            parse_columns(text)
+        with pytest.raises(InputError, match="`columns` must be ROLE=NAME"):
+            Columns.parse(text)
+    with pytest.raises(InputError, match="t has no column 'zip' for `category`"):
+        found.check_kinds(["a"], "t")

@@ -62,6 +62,16 @@ def test_a_table_of_edges_is_enough() -> None:
     assert graph.feature_names[0] == "log_degree"
 
 
+def test_columns_of_all_kinds_are_encoded_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = NODES.assign(age=[1.0, np.nan, 2.0], kind=["u", "v", "u"])
+    graph = Graph.from_pandas(nodes, EDGES)
+    assert graph.feature_names == ("age", "age=missing", "tall", "kind=u", "kind=other")
+    assert "`age` number, missing: median and a column; `kind` 1 cat" in capsys.readouterr().out
+    assert graph.table is not None
+    text = Graph.from_pandas(nodes, EDGES, kinds={"age": "category"})
+    assert text.feature_names[:2] == ("age=1.0", "age=2.0")
+
+
 def test_sparse_columns_stay_sparse() -> None:
     words: Any = pd.DataFrame.sparse
     table = words.from_spmatrix(sp.eye_array(3, format="csr"), columns=["u", "v", "w"])
@@ -90,8 +100,7 @@ def test_the_tables_of_a_graph_make_the_same_graph() -> None:
         (NODES, EDGES.rename(columns={"to": "end"}), "no column `target`: name it"),
         (NODES, EDGES.assign(to=np.array(["b", None])), "`edges`, row 1: `to` is missing"),
         (NODES.assign(node_id=np.array(["a", None, "c"])), EDGES, "missing ids"),
-        (NODES.assign(age=["young", "old", "old"]), EDGES, "column `age` must hold numbers"),
-        (NODES.assign(age=[1.0, np.nan, 2.0]), EDGES, "row 1: `age` is missing"),
+        (NODES.assign(age=[1.0, np.inf, 2.0]), EDGES, "column `age` holds numbers that are inf"),
         (NODES, EDGES.assign(to=["b", "z"]), "among the nodes, got 'z'"),
     ],
 )

@@ -25,7 +25,8 @@ TABLE = pd.DataFrame(
 
 
 def dense(features: Any) -> Any:
-    return features.toarray() if sp.issparse(features) else features
+    matrix: Any = features
+    return matrix.toarray() if sp.issparse(features) else matrix
 
 
 def columns_of(encoder: TableEncoder, table: pd.DataFrame = TABLE) -> dict[str, list[float]]:
@@ -66,7 +67,7 @@ def test_numbers_are_standardised_and_missing_ones_are_marked() -> None:
 def test_categories_are_one_hot_with_columns_for_rare_and_missing_ones() -> None:
     found = columns_of(TableEncoder.fit(TABLE[["city"]]))
     assert list(found) == ["city=Oslo", "city=Rome", "city=other", "city=missing"]
-    assert sum(np.array(column) for column in found.values()).tolist() == [1] * 20
+    assert np.sum(list(found.values()), axis=0).tolist() == [1] * 20
     assert found["city=missing"] == [0, 0, 1, 0] * 5
     assert found["city=other"][17] == 1
     unseen = TableEncoder.fit(TABLE[["city"]])

@@ -1,6 +1,6 @@
 """A graph from one ``.npz`` file; docs/own_graphs.md lists its keys.
 
-Weights and directions of edges are ignored. Other keys are not read. Nothing is ever unpickled.
+Other keys are not read. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from pamt_lightning.data.own.options import ReadOptions
 from pamt_lightning.data.raw import RawGraph, check_distinct, check_positions
-from pamt_lightning.errors import InputError
-from pamt_lightning.interop.edges import adjacency_of, simple_graph
+from pamt_lightning.errors import InputError, error_context
 from pamt_lightning.interop.features import Features, fits_float32, pack_features
 from pamt_lightning.interop.labels import IntArray, number_labels, sort_class_names
 
@@ -37,17 +37,22 @@ _UNREADABLE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 def read_npz(
-    path: str | Path, data: bytes | None = None, ignored: Collection[str] = ()
+    path: str | Path,
+    data: bytes | None = None,
+    ignored: Collection[str] = (),
+    options: ReadOptions | None = None,
 ) -> RawGraph:
     """Read the graph in an ``.npz`` file, see `NpzArchive`; the caller adds the file's hash."""
     with closing(NpzArchive(path, data, ignored)) as archive:
         features = _features(archive)
         num_nodes = int(features.shape[0])
         labels, class_names = _labels(archive, num_nodes)
+        adjacency, found = _adjacency(archive, num_nodes, options or ReadOptions(weights=False))
         parts = {part: f"{part}_index" for part in ("train", "val", "test")}
         has_split = not {*archive.keys}.isdisjoint(parts.values())
         return RawGraph(
-            adjacency=_adjacency(archive, num_nodes),
+            adjacency=adjacency,
+            notes=(found,),
             features=features,
             labels=labels,
             node_ids=_node_ids(archive, num_nodes),
@@ -196,24 +201,34 @@ def _features(archive: NpzArchive) -> Features:
     return features
 
 
-def _adjacency(archive: NpzArchive, num_nodes: int) -> sp.csr_array:
+def _adjacency(
+    archive: NpzArchive, num_nodes: int, options: ReadOptions
+) -> tuple[sp.csr_array, str]:
     key = _stored_form(archive, "edges", "edges", "adj")
     if key == "edges":
         ends = archive.read_positions(key, num_nodes, ndim=2)
         if ends.shape[1] != 2:
             fix = "Store edges.T." if ends.shape[0] == 2 else "Store one row per edge."
             raise archive.error(key, "of shape [m, 2]", ends.shape, fix)
-        adjacency = adjacency_of(ends[:, 0], ends[:, 1], num_nodes)
+        weights, shape = np.ones(len(ends)), (num_nodes, num_nodes)
+        if is_weighted := "edge_weights" in archive.keys:
+            weights = archive.read_finite("edge_weights", 1)
+            if len(weights) != len(ends):
+                expectation = f"of length {len(ends)}, the number of edges"
+                raise archive.error("edge_weights", expectation, len(weights), "Store one each.")
+        matrix: Any = sp.coo_array((weights, (ends[:, 0], ends[:, 1])), shape=shape)
     else:
+        is_weighted = True
         matrix = archive.read_csr(key)
         if matrix.shape != (num_nodes, num_nodes):
             expectation = f"{(num_nodes, num_nodes)}, as the features have {num_nodes} rows"
             fix = "Store adjacency and features of the same nodes."
             raise archive.error(key + "shape", expectation, matrix.shape, fix)
-        adjacency = simple_graph(matrix)
+    with error_context(f"{archive.path}: key `{key}`"):
+        adjacency, found = options.adjacency(matrix, is_weighted=is_weighted)
     if adjacency.nnz == 0:
         raise archive.error(key, "at least one edge between two nodes", "no edges", "Add some.")
-    return adjacency
+    return adjacency, found
 
 
 def _labels(archive: NpzArchive, num_nodes: int) -> tuple[IntArray, tuple[str, ...]]:

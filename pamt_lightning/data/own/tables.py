@@ -1,207 +1,310 @@
-"""A graph from a folder with ``edges.csv`` and ``nodes.csv``; docs/own_graphs.md describes them.
+"""A graph from a folder with a table of nodes and one of edges; docs/own_graphs.md describes them.
 
-Ids are kept as written. An empty label, and only that, means unknown. Columns of ``edges.csv``
-other than ``source`` and ``target`` are refused: edge weights would silently be ignored.
+Ids are kept as written. An empty label, and only that, means unknown. pandas reads the files; a
+defect is then looked up with the csv module, which knows its line.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 import scipy.sparse as sp
 
+from pamt_lightning.data.own.csv_file import CsvFile
+from pamt_lightning.data.own.options import ReadOptions
 from pamt_lightning.data.raw import RawGraph, not_utf8
 from pamt_lightning.errors import InputError
-from pamt_lightning.interop.edges import adjacency_of
-from pamt_lightning.interop.features import (
-    MAX_SPARSE_DENSITY,
-    Features,
-    fits_float32,
-    pack_features,
-)
+from pamt_lightning.interop.columns import Columns
+from pamt_lightning.interop.features import fits_float32, structural_features
 from pamt_lightning.interop.labels import number_labels, sort_class_names
+from pamt_lightning.interop.table import AttributeTable
 
-EDGES_FILE = "edges.csv"
-NODES_FILE = "nodes.csv"
-
-_ID, _LABEL = "id", "label"
-_DELIMITERS = (",", ";", "\t")
-_CELLS_PER_CHUNK = 1 << 18  # about 20 MB of Python strings
+ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+_MISSING = ("", "NA", "N/A", "NaN", "nan", "null")
+_LARGE = 50e6  # bytes of a file worth a line of progress
 
 
-def read_csv_folder(folder: Path) -> RawGraph:
-    """Read the graph in ``folder``; the caller adds the hashes of the files.
+def find_table(folder: Path, name: str) -> Path | None:
+    """The file ``name.csv``, ``name.parquet``, … in a folder."""
+    found = [folder / f"{name}{ending}" for ending in ENDINGS]
+    found = [file for file in found if file.is_file()]
+    if len(found) > 1:
+        raise InputError(f"{folder}: there are {found[0].name} and {found[1].name}. Keep one.")
+    return found[0] if found else None
+
+
+def read_tables(nodes: Path | None, edges: Path, options: ReadOptions) -> RawGraph:
+    """Read a graph from two tables; the caller adds the hashes of the files.
+
+    Without a table of nodes they are the ends of the edges, and have no labels.
 
     Raises:
         InputError: A file has a defect; the message names the file and the line.
     """
-    table = CsvTable(folder / NODES_FILE, required=[_ID])
-    id_column = table.columns.index(_ID)
-    columns = [i for i, name in enumerate(table.columns) if name not in (_ID, _LABEL)]
-    if not columns:
-        found = ", ".join(table.columns)
-        raise table.error(1, f"there is no feature column beside {found}. Add a numeric column.")
-    label_column = table.columns.index(_LABEL) if _LABEL in table.columns else None
-    position: dict[str, int] = {}
-    labels: list[str] = []
-    blocks: list[Features] = []
-    rows = table.rows()
-    while chunk := list(islice(rows, max(1, _CELLS_PER_CHUNK // len(table.columns)))):
-        for line, row in chunk:
-            node_id = row[id_column]
-            if not node_id.strip():
-                raise table.error(line, f"the `{_ID}` is empty. Give every node an id.")
-            if node_id in position:
-                first = next(line for line, row in table.rows() if row[id_column] == node_id)
-                problem = f"the `{_ID}` {node_id!r} is used on line {first} already"
-                raise table.error(line, f"{problem}. Each node has one row and an id of its own.")
-            position[node_id] = len(position)
-            labels.append("" if label_column is None else row[label_column].strip())
-        blocks.append(pack_features(_parse_features(table, chunk, columns)))
-    if not position:
-        raise table.error(2, "there is no row below the header. Add one row per node.")
-    class_names = sort_class_names(label for label in labels if label)
+    columns = options.columns
+    edge_table = Table(edges, ("source", "target"), ("weight",), columns)
+    if nodes is None:
+        ends = pd.concat([edge_table.role("source"), edge_table.role("target")])
+        ids = pd.Index(ends.unique()).sort_values()
+        node_table = None
+    else:
+        node_table = Table(nodes, ("id",), ("label",), columns)
+        ids = _ids(node_table)
+    attributes = None if node_table is None else _attributes(node_table, columns)
+    adjacency, found = _adjacency(edge_table, ids, nodes.name if nodes else "", options)
+    labels = np.full(len(ids), -1)
+    class_names: tuple[str, ...] = ()
+    if node_table is not None and "label" in node_table.roles:
+        texts = node_table.role("label").str.strip()
+        class_names = sort_class_names(text for text in texts.unique() if text)
+        codes, distinct = pd.factorize(texts)
+        labels = number_labels(distinct.tolist(), class_names)[codes]
+    if attributes is None:
+        features, names = structural_features(adjacency)
+        notes = [f"no attributes: {len(names)} columns from degrees, PageRank and positions"]
+    else:
+        features, names = attributes.features, attributes.encoder.feature_names
+        notes = attributes.encoder.notes
     return RawGraph(
-        adjacency=_read_adjacency(folder / EDGES_FILE, position),
-        features=_stack(blocks),
-        labels=number_labels(labels, class_names),
-        node_ids=np.array(list(position)),
+        adjacency=adjacency,
+        features=features,
+        labels=labels,
+        node_ids=ids.to_numpy() if ids.dtype.kind in "iu" else np.asarray(ids.tolist()),
         class_names=class_names,
-        feature_names=tuple(table.columns[column] for column in columns),
+        feature_names=names,
+        table=attributes,
+        notes=(found, *notes),
     )
 
 
-class CsvTable:
-    """A CSV file with a header, in UTF-8 with or without byte order mark.
-
-    Cells are separated by a comma, semicolon or tab, whichever the header uses, and may be quoted
-    with ``"``. Blank lines are skipped. The file is read with the csv module, because
-    `pandas.read_csv` fills up short rows silently and cannot report the line of a bad cell.
+class Table:
+    """A table in a file, some of its columns with a role.
 
     Attributes:
         path: The file.
-        columns: Names in the header, without surrounding spaces.
+        roles: The column of each role that there is.
     """
 
-    def __init__(self, path: Path, required: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, required: Sequence[str], optional: Sequence[str], columns: Columns
+    ) -> None:
         self.path = path
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                first_line = file.readline()
-        except UnicodeDecodeError:
-            raise not_utf8(path) from None
-        headers = []
-        for delimiter in _DELIMITERS:
-            names = [*map(str.strip, next(csv.reader([first_line], delimiter=delimiter), []))]
-            headers.append((len({*required} & {*names}), len(names), names, delimiter))
-        # The separator that finds most required names, then most columns.
-        _, _, self.columns, self._delimiter = max(headers, key=lambda header: header[:2])
-        if not any(self.columns):
-            raise self.error(1, "the file is empty or does not start with a header.")
-        found = ", ".join(self.columns)
-        for name in required:
-            if name not in self.columns:
-                raise self.error(1, f"the header has no column `{name}` (it has: {found}). Add it.")
-        if "" in self.columns:
-            number = self.columns.index("") + 1
-            fix = "Name it or remove it (in pandas: to_csv with index=False)."
-            raise self.error(1, f"column {number} of the header has no name. {fix}")
-        if len({*self.columns}) < len(self.columns):
-            twice = next(name for name in self.columns if self.columns.count(name) > 1)
-            raise self.error(1, f"the header has the column `{twice}` twice. Keep one.")
+        self.csv = None if path.suffix == ".parquet" else CsvFile(path)
+        names = self.csv.columns if self.csv else _parquet_columns(path)
+        self.roles = {}
+        for role in (*required, *optional):
+            name = columns.find(role, names, str(path))
+            if name is not None:
+                self.roles[role] = name
+            elif role in required:
+                found = ", ".join(names)
+                raise self.error(
+                    None,
+                    f"the header has no column `{role}` (it has: {found}). Add it, or name the one "
+                    f"to use: --data.columns {role}=NAME.",
+                )
 
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row below the header, with the line on which it starts."""
-        width, line = len(self.columns), 1
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The table; columns with a role hold texts, or whole numbers in a Parquet file."""
+        size = self.path.stat().st_size
+        if size >= _LARGE and sys.stderr.isatty():
+            print(f"reading {self.path} ({size / 1e6:,.0f} MB) ...", file=sys.stderr)
+        return _read_parquet(self.path) if self.csv is None else self._read_csv(self.csv)
+
+    def role(self, role: str) -> pd.Series[Any]:
+        """The column with that role."""
+        values = self.frame[self.roles[role]]
+        if values.isna().any():
+            values = values.astype(object).where(values.notna(), "")
+        if role == "label" and values.dtype.kind in "biu":
+            values = values.map(str)
+        return values
+
+    def error(self, row: int | None, message: str) -> InputError:
+        """An error about a row, counted from 0, or about the header."""
+        if self.csv is None:
+            where = "" if row is None else f", row {row + 1}"
+            return InputError(f"{self.path}{where}: {message}")
+        return self.csv.error(1 if row is None else self.csv.line_of(row), message)
+
+    def _read_csv(self, file: CsvFile) -> pd.DataFrame:
+        texts = set(self.roles.values()) - {self.roles.get("weight")}
+        others = [name for name in file.columns if name not in texts]
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                # Strict: a quote that is never closed is an error, not a cell with half the file.
-                reader = csv.reader(file, delimiter=self._delimiter, strict=True)
-                for row in reader:
-                    if row and len(row) != width:
-                        fix = 'Put a text that contains the separator in double quotes ("...").'
-                        problem = f"{len(row)} cells, but the header has {width} columns"
-                        raise self.error(line, f"the row has {problem}. {fix}")
-                    if row and line > 1:
-                        yield line, row
-                    line = reader.line_num + 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = pd.read_csv(
+                    self.path,
+                    sep=file.delimiter,
+                    header=0,
+                    names=file.columns,
+                    index_col=False,
+                    dtype=dict.fromkeys(texts, str),
+                    keep_default_na=False,
+                    na_values={name: list(_MISSING) for name in others},
+                    encoding="utf-8-sig",
+                    low_memory=False,
+                )
         except UnicodeDecodeError:
             raise not_utf8(self.path) from None
-        except csv.Error as error:
-            fix = 'Close each double quote; inside a quoted text write it twice ("").'
-            problem = f"the row cannot be split into cells ({error})"
-            raise self.error(line, f"{problem}. {fix}") from None
-
-    def error(self, line: int, message: str) -> InputError:
-        """An error about one line of the file."""
-        return InputError(f"{self.path}, line {line}: {message}")
-
-
-def _parse_features(
-    table: CsvTable, rows: Sequence[tuple[int, list[str]]], columns: Sequence[int]
-) -> npt.NDArray[np.float64]:
-    """The features of some rows as finite numbers."""
-    cells = [row[column] for _, row in rows for column in columns]
-    values = _finite_numbers(cells)
-    if values is None:
-        bad = next(i for i, cell in enumerate(cells) if _finite_numbers([cell]) is None)
-        row, column = divmod(bad, len(columns))
-        raise table.error(
-            rows[row][0],
-            f"column `{table.columns[columns[column]]}` holds {cells[bad]!r}, but each feature "
-            "must be a finite number with a decimal point, at most 3.4e38 in size. Replace it, for "
-            "instance by 0; turn texts into numbers, or remove the column.",
-        )
-    return values.reshape(len(rows), len(columns))
+        except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+            for _ in file.rows():  # names the line
+                pass
+            raise InputError(f"{self.path}: {error}.") from None
+        last = frame[file.columns[-1]]
+        if (
+            len(file.columns) > 1
+            and (last.isna() | (last == "")).any()
+            and _may_be_short(file, frame)
+        ):
+            for _ in file.rows():
+                pass
+        return frame
 
 
-def _finite_numbers(cells: Sequence[str]) -> npt.NDArray[np.float64] | None:
-    """The cells as numbers that fit float32; None if one of them is something else."""
-    try:
-        values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-    except ValueError:
+def _may_be_short(file: CsvFile, frame: pd.DataFrame) -> bool:
+    """Whether some rows may have too few cells, which pandas fills up."""
+    if file.path.suffix.lower() == ".gz":
+        return True
+    data = file.path.read_bytes()
+    wanted = (len(frame) + 1) * (len(file.columns) - 1)
+    return b'"' in data or data.count(file.delimiter.encode()) != wanted
+
+
+def _ids(table: Table) -> pd.Index[Any]:
+    ids = table.role("id")
+    name = table.roles["id"]
+    if len(ids) == 0:
+        raise InputError(f"{table.path}, line 2: there is no row below the header. Add a node.")
+    if ids.dtype.kind not in "iu":
+        empty = np.flatnonzero(ids.astype(str).str.strip() == "")
+        if len(empty):
+            raise table.error(int(empty[0]), f"the `{name}` is empty. Give every node an id.")
+    repeated = np.flatnonzero(ids.duplicated())
+    if len(repeated):
+        row = int(repeated[0])
+        first = int(np.flatnonzero(ids == ids.iloc[row])[0])
+        where = f"line {table.csv.line_of(first)}" if table.csv else f"row {first + 1}"
+        problem = f"the `{name}` {_shown(ids.iloc[row])} is used on {where} already"
+        raise table.error(row, f"{problem}. Each node has one row and an id of its own.")
+    index: pd.Index[Any] = pd.Index(ids)
+    return index
+
+
+def _attributes(table: Table, columns: Columns) -> AttributeTable | None:
+    """The other columns as attributes; None if there are none."""
+    names = [name for name in table.frame.columns if name not in table.roles.values()]
+    names = [name for name in names if name not in columns.skipped]
+    columns.check_kinds(names, str(table.path))
+    if not names:
         return None
-    # Python reads "1_2" as 12; in a data file this is a text.
-    return values if "_" not in "".join(cells) and fits_float32(values).all() else None
+    frame = table.frame[names]
+    for name in names:
+        _check_numbers(table, frame[name], columns.kinds.get(name))
+    return AttributeTable.fit(frame, columns.kinds)
 
 
-def _stack(blocks: Sequence[Features]) -> Features:
-    """Join blocks of rows, sparse if few entries of the whole differ from zero."""
-    sizes = (block.shape[0] * block.shape[1] for block in blocks)
-    stored = (block.nnz if sp.issparse(block) else np.count_nonzero(block) for block in blocks)
-    if sum(stored) < MAX_SPARSE_DENSITY * sum(sizes):
-        return sp.csr_array(sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
-    return np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
+def _check_numbers(table: Table, values: pd.Series[Any], kind: str | None) -> None:
+    """Name the line of a text among numbers, and of a number that is too large."""
+    fix = (
+        "Replace it, leave it empty, or say what the column holds: "
+        f"--data.columns category={values.name}."
+    )
+    if values.dtype.kind == "f":
+        wrong = np.flatnonzero(values.notna() & ~fits_float32(values.to_numpy()))
+        if len(wrong):
+            raise table.error(
+                int(wrong[0]),
+                f"column `{values.name}` holds {values.iloc[wrong[0]]}, but numbers must be finite "
+                f"and at most 3.4e38 in size. {fix}",
+            )
+    elif values.dtype.kind not in "biuM" and kind not in ("category", "text"):
+        known = values.dropna()
+        is_text = pd.to_numeric(known, errors="coerce").isna()
+        if len(known) and is_text.any() and (kind == "number" or is_text.mean() < 0.5):
+            bad = known[is_text]
+            raise table.error(
+                int(np.flatnonzero(values.index == bad.index[0])[0]),
+                f"column `{values.name}` holds {bad.iloc[0]!r} among numbers. {fix}",
+            )
 
 
-def _read_adjacency(path: Path, position: dict[str, int]) -> sp.csr_array:
-    table = CsvTable(path, required=["source", "target"])
-    extra = [name for name in table.columns if name not in ("source", "target")]
-    if extra:
-        fix = "The graph is unweighted: leave out edges that should not count."
-        raise table.error(1, f"there is also `{extra[0]}` beside `source` and `target`. {fix}")
-    ends = np.fromiter(_ends(table, position), dtype=np.int64)
-    adjacency = adjacency_of(ends[::2], ends[1::2], len(position))
+def _adjacency(
+    table: Table, ids: pd.Index[Any], nodes_file: str, options: ReadOptions
+) -> tuple[sp.csr_array, str]:
+    ends = [_positions(table, role, ids, nodes_file) for role in ("source", "target")]
+    weights = np.ones(len(ends[0]))
+    if is_weighted := "weight" in table.roles:
+        weights = _weights(table)
+    shape = (len(ids), len(ids))
+    matrix = sp.coo_array((weights, (ends[0], ends[1])), shape=shape)
+    adjacency, report = options.adjacency(matrix, is_weighted=is_weighted)
     if adjacency.nnz == 0:
-        problem = f"there are no edges between two different nodes in {len(ends) // 2} rows"
-        raise table.error(2, f"{problem}. Add one row per edge.")
-    return adjacency
+        problem = f"there are no edges between two different nodes in {len(ends[0])} rows"
+        raise InputError(f"{table.path}, line 2: {problem}. Add one row per edge.")
+    ignored = [name for name in table.frame.columns if name not in table.roles.values()]
+    note = f"; columns not used: {', '.join(ignored[:5])}" if ignored else ""
+    return adjacency, report + note
 
 
-def _ends(table: CsvTable, position: dict[str, int]) -> Iterator[int]:
-    """The two nodes of each edge; which is the source does not matter in an undirected graph."""
-    for line, (one, other) in table.rows():
-        if one not in position or other not in position:
-            column, node_id = (1, other) if one in position else (0, one)
-            fix = "Add the node there, or remove the edge."
-            if node_id.strip() in position:
-                fix = "Without the spaces around it the id is known: remove them."
-            problem = f"the {table.columns[column]} {node_id!r} is not an `{_ID}` in {NODES_FILE}"
-            raise table.error(line, f"{problem}. {fix}")
-        yield position[one]
-        yield position[other]
+def _positions(table: Table, role: str, ids: pd.Index[Any], nodes_file: str) -> Any:
+    """The node of each end; which is the source does not matter in an undirected graph."""
+    values = table.role(role)
+    if ids.dtype.kind in "iu" and values.dtype.kind not in "iu":
+        values = pd.to_numeric(values, errors="coerce").fillna(-1).astype(np.int64)
+    elif ids.dtype.kind not in "iu" and values.dtype.kind in "iu":
+        values = values.map(str)
+    found = ids.get_indexer(pd.Index(values))
+    unknown = np.flatnonzero(found < 0)
+    if len(unknown):
+        node_id = table.frame[table.roles[role]].iloc[unknown[0]]
+        fix = "Add the node there, or remove the edge."
+        if str(node_id).strip() in ids:
+            fix = "Without the spaces around it the id is known: remove them."
+        problem = f"the {role} {_shown(node_id)} is not an `id` in {nodes_file}"
+        raise table.error(int(unknown[0]), f"{problem}. {fix}")
+    return found
+
+
+def _weights(table: Table) -> Any:
+    values = pd.to_numeric(table.frame[table.roles["weight"]], errors="coerce")
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        got = table.frame[table.roles["weight"]].iloc[wrong[0]]
+        fix = "Weights are finite and not negative; an edge of weight 0 is dropped."
+        raise table.error(int(wrong[0]), f"the weight is {_shown(got)}. {fix}")
+    return values.to_numpy(dtype=np.float64)
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InputError(
+            f"{path}: Parquet files need pyarrow: pip install 'pamt-lightning[parquet]'."
+        ) from None
+    try:
+        return [str(name) for name in parquet.read_schema(path).names]
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a readable Parquet file ({error}).") from None
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    from pyarrow import ArrowException
+
+    try:
+        return pd.read_parquet(path)
+    except (ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable Parquet file ({error}).") from None

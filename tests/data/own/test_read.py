@@ -34,7 +34,6 @@ def test_csv_files_and_an_archive_hold_the_same_graph_each_with_its_hashes(tmp_p
 @pytest.mark.parametrize(
     ("removed", "path", "message"),
     [
-        ("nodes.csv", ".", r"nodes\.csv is missing"),
         ("edges.csv", ".", r"edges\.csv is missing"),
         ("graph.npz", "graph.npz", "no such file or folder"),
         ("graph.npz", "edges.csv", r"ends in '\.csv'"),
