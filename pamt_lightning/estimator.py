@@ -16,7 +16,6 @@ import scipy.sparse as sp
 import torch
 
 from pamt_lightning.data.own.archive import NpzArchive
-from pamt_lightning.data.splits import stratified_holdout
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.files import write_whole
 from pamt_lightning.graph import Graph
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 _FORMAT = "pamt-classifier"
-_VALIDATION_SHARE = 0.2
 _NESTED = ("model", "trainer")  # parameters that are dictionaries: model__alpha
 
 
@@ -55,7 +53,8 @@ class PAMTClassifier:
         graph: The graph whose nodes ``X`` names in all other calls.
         model: Options of the method, such as ``{"alpha": 0.2}``; `set_params` and ``GridSearchCV``
             know them as ``model__alpha``.
-        validation_share: The share of the labelled nodes that decides when to stop.
+        folds: The labelled nodes are divided into so many parts. For each part a model is trained
+            on the others and stopped on it; predictions are the mean of all models.
         scale_features: As in `GraphDataModule`.
         trainer: Options of Lightning's ``Trainer``, such as ``{"max_epochs": 500}``.
         random_state: Seed of initialisation, training and validation nodes.
@@ -65,6 +64,9 @@ class PAMTClassifier:
         classes_: The classes, sorted; the columns of probabilities.
         graph_: The graph of the training.
         probabilities_: Class probabilities of its nodes, shape ``[nodes, classes]``.
+        accuracy_: The estimated accuracy on nodes without a label, from labelled nodes that had no
+            part in the model that predicted them.
+        accuracy_interval_: The 95 % interval of that accuracy.
         result_: The record of the training, as in ``results.json``.
         n_features_in_: Number of attributes.
     """
@@ -75,7 +77,7 @@ class PAMTClassifier:
         *,
         graph: Graph | None = None,
         model: Mapping[str, Any] | None = None,
-        validation_share: float = _VALIDATION_SHARE,
+        folds: int = 5,
         scale_features: str | None = None,
         trainer: Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -84,7 +86,7 @@ class PAMTClassifier:
         self.method = method
         self.graph = graph
         self.model = model
-        self.validation_share = validation_share
+        self.folds = folds
         self.scale_features = scale_features
         self.trainer = trainer
         self.random_state = random_state
@@ -154,28 +156,42 @@ class PAMTClassifier:
             raise InputError(f"Training needs labels of at least two classes, got {got}.")
 
         from pamt_lightning.training.config import RunConfig
-        from pamt_lightning.training.run import run
+        from pamt_lightning.training.folds import run_folds
 
-        seed = int(self.random_state)
-        train, val = stratified_holdout(graph.y.numpy(), self.validation_share, seed)
-        parts = torch.from_numpy(train), torch.from_numpy(val), torch.empty(0, dtype=torch.int64)
         config = RunConfig.create(
             self.method,
-            data={"split": "given", "scale_features": self.scale_features},
+            data={
+                "folds": self.folds,
+                "split_seed": int(self.random_state),
+                "scale_features": self.scale_features,
+            },
             model=self.model,
             trainer={"enable_progress_bar": self._shows_progress, **(self.trainer or {})},
-            seed=seed,
-            test=False,
+            seed=int(self.random_state),
         )
-        result = run(config, graph=graph.with_split(*parts), quiet=not self._shows_progress)
+        result = run_folds(config, graph=graph, quiet=not self._shows_progress)
         self.graph_: Graph | None = graph
         self._node_ids: Array = np.asarray(graph.node_ids)
         self.result_ = result.record
         self.classes_ = classes
         self.n_features_in_ = graph.num_features
-        self._fitted = _Fitted(result.config.model, result.model, result.datamodule.state_dict())
-        self.probabilities_ = self._fitted.predict(result.datamodule.graph)
+        models = [each.model for each in result.runs]
+        self._fitted = _Fitted(result.runs[0].config.model, models, result.datamodule.state_dict())
+        self.probabilities_ = result.probs.numpy()
         return self
+
+    @property
+    def accuracy_(self) -> float:
+        """The estimated accuracy on nodes without a label."""
+        self._check_is_fitted()
+        return float(self.result_["estimate"]["accuracy"])
+
+    @property
+    def accuracy_interval_(self) -> tuple[float, float]:
+        """The 95 % interval of `accuracy_`."""
+        self._check_is_fitted()
+        low, high = self.result_["estimate"]["interval"]
+        return float(low), float(high)
 
     @property
     def _shows_progress(self) -> bool:
@@ -337,68 +353,67 @@ class PAMTClassifier:
 
 
 class _Fitted:
-    """A trained module with what it needs to know of its data."""
+    """Trained modules with what they need to know of their data."""
 
-    def __init__(self, model: Mapping[str, Any], module: Any, data: Mapping[str, Any]) -> None:
-        self.model, self.module, self.data = model, module, data
-
-    def predict(self, graph: Graph) -> Array:
-        """Class probabilities on a graph whose attributes are scaled already."""
-        from pamt_lightning.data.batch import GraphBatch
-
-        self.module.eval()
-        with torch.inference_mode():
-            batch = GraphBatch.from_graph(graph, self.module.dtype)
-            found: Array = self.module.predict_nodes(batch).probs.cpu().numpy()
-        return found
+    def __init__(self, model: Mapping[str, Any], modules: list[Any], data: Mapping[str, Any]):
+        self.model, self.modules, self.data = model, modules, data
 
     def predict_on(self, graph: Graph) -> Array:
-        """Class probabilities on another graph, whose attributes are scaled as in the training."""
+        """Class probabilities on a graph, whose attributes are scaled as in the training."""
         from pamt_lightning.data.datamodule import GraphDataModule
+        from pamt_lightning.training.run import predict_all
 
         data = GraphDataModule(graph=graph)
         data.match_model(self.data)
         data.setup("predict")
-        if data.graph.num_features != self.module.num_features:
+        first = self.modules[0]
+        if data.graph.num_features != first.num_features:
             raise InputError(
                 f"The graph has {data.graph.num_features} attributes; the classifier was trained "
-                f"on {self.module.num_features}."
+                f"on {first.num_features}."
             )
-        scaled = data.graph
-        if self.module.predicts_from_labels:
-            none = torch.empty(0, dtype=torch.int64)
-            scaled = scaled.with_split(torch.nonzero(scaled.y >= 0).flatten(), none, none)
-        return self.predict(scaled)
+        if first.predicts_from_labels:
+            data.use_all_labels()
+        found = torch.stack([predict_all(module, data) for module in self.modules])
+        return np.asarray(found.mean(0).numpy())
 
     def to_dict(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Plain values, and arrays."""
-        arrays = {f"state/{k}": v.cpu().numpy() for k, v in self.module.state_dict().items()}
+        arrays = {
+            f"state/{number}/{name}": value.cpu().numpy()
+            for number, module in enumerate(self.modules)
+            for name, value in module.state_dict().items()
+        }
         data = {k: v for k, v in self.data.items() if k != "scaling"}
         scaling = dict(self.data["scaling"])
         for name in ("mean", "std"):
             if scaling.get(name) is not None:
                 arrays[f"scaling/{name}"] = np.asarray(scaling.pop(name))
+        first = self.modules[0]
+        sizes = {name: getattr(first, name) for name in ("num_features", "num_classes")}
         content = {"data": {**data, "scaling": scaling}, "model": dict(self.model)}
-        sizes = {name: getattr(self.module, name) for name in ("num_features", "num_classes")}
-        return {**content, "sizes": sizes}, arrays
+        return {**content, "sizes": sizes, "num_models": len(self.modules)}, arrays
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], arrays: Mapping[str, Array]) -> _Fitted:
-        """Build the module; only methods of this package are imported."""
+        """Build the modules; only methods of this package are imported."""
         from pamt_lightning.methods.registry import METHODS
         from pamt_lightning.training.config import import_class
 
         class_path = str(content["model"]["class_path"])
         if class_path not in {method.class_path for method in METHODS}:
             raise CheckpointError(f"{class_path} is not a method of this package.")
-        options, sizes = content["model"]["init_args"], content["sizes"]
-        module = import_class(class_path)(**sizes, **options)
-        state = {
-            name.removeprefix("state/"): torch.from_numpy(array)
-            for name, array in arrays.items()
-            if name.startswith("state/")
-        }
-        module.load_state_dict(state)
+        modules = []
+        for number in range(int(content["num_models"])):
+            start = f"state/{number}/"
+            state = {
+                name.removeprefix(start): torch.from_numpy(array)
+                for name, array in arrays.items()
+                if name.startswith(start)
+            }
+            module = import_class(class_path)(**content["sizes"], **content["model"]["init_args"])
+            module.load_state_dict(state)
+            modules.append(module)
         data = dict(content["data"])
         data["scaling"] = {
             **data["scaling"],
@@ -408,7 +423,7 @@ class _Fitted:
                 if f"scaling/{name}" in arrays
             },
         }
-        return cls(content["model"], module, data)
+        return cls(content["model"], modules, data)
 
 
 def classify(graph: Graph, method: str = "PAMT_plus", **options: Any) -> pd.DataFrame:

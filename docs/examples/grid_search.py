@@ -12,7 +12,7 @@ nodes = np.array(groups)
 y = np.array([groups.nodes[node]["block"] for node in groups])
 
 # The graph is in the constructor; X are nodes, which scikit-learn can divide.
-clf = PAMTClassifier("SGC", graph=graph, trainer={"max_epochs": 100})
+clf = PAMTClassifier("SGC", graph=graph, folds=2, trainer={"max_epochs": 50})
 print(f"accuracy in five folds: {cross_val_score(clf, nodes, y, cv=5).round(2)}")
 
 search = GridSearchCV(clf, {"model__lr": [0.01, 0.1], "method": ["SGC", "GCN"]}, cv=3)

@@ -28,14 +28,22 @@ def _run(command: Command, args: Sequence[str]) -> int:
 
     from pamt_lightning.cli.configure import Configurator
     from pamt_lightning.training.checkpoint import find_checkpoint, layer_of, load_checkpoint
+    from pamt_lightning.training.folds import fold_folders, predict_folds
     from pamt_lightning.training.report import print_metrics
     from pamt_lightning.training.results import write_predictions
     from pamt_lightning.training.run import evaluate
 
     if choices.help:
-        file, resolved = Path(), choices.resolve()
+        folds, file, resolved = [], Path(), choices.resolve()
     else:
-        file = find_checkpoint(str(choices.ckpt_path))
+        folds = fold_folders(Path(str(choices.ckpt_path)))
+        if folds and command != "predict":
+            raise CheckpointError(
+                f"{choices.ckpt_path} used every label for training, so none are left to test on; "
+                "its results.json has an honest estimate. To score on other data, name one of its "
+                f"models: {folds[0]}."
+            )
+        file = find_checkpoint(folds[0] if folds else str(choices.ckpt_path))
         checkpoint = load_checkpoint(file)
         if checkpoint.get("GraphDataModule", {}).get("in_memory") and not choices.names_data:
             raise CheckpointError(
@@ -50,7 +58,11 @@ def _run(command: Command, args: Sequence[str]) -> int:
     if found is None:
         return 0
     config, options = found
-    result, data = evaluate(config, file, command)
+    result: Any
+    if folds:
+        result, data = predict_folds(config, Path(str(choices.ckpt_path)))
+    else:
+        result, data = evaluate(config, file, command)
     if command == "predict":
         write_predictions(Path(options.output), data.graph, result)
         print(f"{data.graph.num_nodes:,} predictions written to {options.output}")

@@ -32,15 +32,26 @@ def run_fit(args: Sequence[str]) -> int:
         return 0
 
     from pamt_lightning.training.checkpoint import find_checkpoint
-    from pamt_lightning.training.report import print_run
+    from pamt_lightning.training.folds import run_folds, uses_all_labels
+    from pamt_lightning.training.report import print_folds, print_run
     from pamt_lightning.training.run import run
     from pamt_lightning.training.stopping import LAST
 
     config, options = found
+    root = Path(config.trainer.get("default_root_dir") or ".") / _ROOT
+    if uses_all_labels(config):
+        folds = run_folds(
+            config,
+            folder=options.run_dir or resumed,
+            root=root,
+            resume=None if choices.ckpt_path is None else "last",
+        )
+        print_folds(folds)
+        return 0
     result = run(
         config,
         folder=options.run_dir,
-        root=Path(config.trainer.get("default_root_dir") or ".") / _ROOT,
+        root=root,
         resume=choices.ckpt_path if resumed is None else find_checkpoint(resumed, LAST),
         may_relaunch=True,
     )

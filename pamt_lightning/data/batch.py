@@ -196,6 +196,15 @@ class GraphBatch:
         batch._source = self._whole
         return batch
 
+    def with_split_of(self, graph: Graph) -> GraphBatch:
+        """The batch of the same graph with another split."""
+        batch = copy.copy(self)
+        parts = graph.train_index, graph.val_index, graph.test_index
+        none = graph.y[:0]
+        batch.graph = self.graph.with_split(*(none if part is None else part for part in parts))
+        vars(batch).pop("train_x", None)
+        return batch
+
     def rows_of(self, matrix: Tensor) -> Tensor:
         """The rows of a matrix ``[N, C]`` that belong to ``x``."""
         if isinstance(self._own, slice):

@@ -31,6 +31,7 @@ from pamt_lightning.data.splits import (
     ppnp_split,
     random_split,
     resolve_split_seed,
+    stratified_folds,
 )
 from pamt_lightning.data.store.format import is_store
 from pamt_lightning.data.synthetic import SyntheticOptions, synthetic_graph
@@ -46,7 +47,7 @@ from pamt_lightning.interop.columns import Columns
 from pamt_lightning.interop.edges import Opposite, Repeated
 from pamt_lightning.interop.table import AttributeTable, TableEncoder
 
-SplitName = Literal["ppnp", "random", "given"]
+SplitName = Literal["ppnp", "random", "given", "all"]
 
 DEFAULT_SYNTHETIC = SyntheticOptions()
 IN_MEMORY = "graph"  # the name of a graph that has none
@@ -65,11 +66,17 @@ class GraphDataModule(pl.LightningDataModule):
             variable PAMT_DATA, the cache and the network.
         offline: Never use the network.
         split: ``ppnp`` (the published protocol; default for the four published data sets),
-            ``random`` (default elsewhere) or ``given`` (that of ``split_path`` or inside the .npz).
+            ``random`` (default elsewhere), ``given`` (that of ``split_path`` or inside the .npz) or
+            ``all``: every label is used, see ``folds``.
         split_seed: A number, or the name of a published seed: test0 ... test19 for reported
             results; val0 ... val19 for choices, with which ``ppnp`` tests on held-out nodes.
+        folds: Split ``all``: the labelled nodes are divided into so many folds. For each of them a
+            model is trained on the others, which also decides on it when to stop; predictions are
+            the mean of all models.
+        fold: Split ``all``: the fold that one model stops on, from 1.
         split_path: Index files: a folder with train.txt, val.txt and test.txt, or an .npz file.
-        train: Training nodes of each class; in the split ``random`` also a share such as 0.2.
+        train: Training nodes of each class, by default 20; in the split ``random`` also a share
+            such as 0.2.
         val: Validation nodes, or their share; default 500, or half of the nodes that are not for
             training if that is less.
         test: Test nodes, or their share; default all others. The split ``ppnp`` fixes them.
@@ -107,8 +114,10 @@ class GraphDataModule(pl.LightningDataModule):
         offline: bool = False,
         split: SplitName | None = None,
         split_seed: int | str = "test0",
+        folds: int = 5,
+        fold: int | None = None,
         split_path: str | None = None,
-        train: int | float = 20,
+        train: int | float | None = None,
         val: int | float | None = None,
         test: int | float | None = None,
         num_known: int | None = None,
@@ -160,6 +169,16 @@ class GraphDataModule(pl.LightningDataModule):
             raise InputError(f"`num_known` goes with `split`='ppnp', got {self.split_name!r}.")
         if test is not None and self.split_name == "ppnp":
             raise InputError(f"`split`='ppnp' fixes the test nodes: leave out `test`, got {test}.")
+        sizes = {"train": train, "val": val, "test": test}
+        if self.split_name == "all" and (
+            set_ones := [k for k, v in sizes.items() if v is not None]
+        ):
+            raise InputError(f"`split`='all' uses every label: leave out `{set_ones[0]}`.")
+        require_in("[2, inf)", whole=True, folds=folds)
+        if fold is not None:
+            require_in(f"[1, {folds}]", whole=True, fold=fold)
+        self.folds, self.fold = folds, fold
+        train = 20 if train is None else train
         self.train, self.val, self.test = map(count_or_share, (train, val, test))
         self.num_known, self.batch_size, self.offline = num_known, batch_size, offline
         self.scale_features = scale_features
@@ -263,6 +282,23 @@ class GraphDataModule(pl.LightningDataModule):
                 graph = self.graph.to(device, attributes=size is None)
                 self._batch = key, GraphBatch.from_graph(graph, dtype, size, rank, world_size)
         return self._batch[1]
+
+    def select_fold(self, fold: int) -> None:
+        """Split ``all``: serve the training and validation nodes of another model."""
+        self.fold = self.hparams["fold"] = fold
+        if self._graph is not None:
+            self.split = self._make_split(self._graph)
+            self._graph = self._graph.with_split(*map(torch.from_numpy, self.split))
+            self._fingerprint = self._graph.fingerprint()
+            if self._batch is not None:  # what does not depend on the split was expensive
+                self._batch = self._batch[0], self._batch[1].with_split_of(self._graph)
+
+    def use_all_labels(self) -> None:
+        """Make all labelled nodes training nodes, for a prediction from labels alone."""
+        graph = self.graph
+        none = torch.empty(0, dtype=torch.int64)
+        self._graph = graph.with_split(torch.nonzero(graph.y >= 0).flatten(), none, none)
+        self._batch = None
 
     def match_model(self, state: Mapping[str, Any]) -> None:
         """Number classes, order and scale attributes as in training data with this `state_dict`."""
@@ -392,6 +428,11 @@ class GraphDataModule(pl.LightningDataModule):
             return given_split(given, labels, np.asarray(graph.node_ids), self.dataset_name)
         if self.split_name == "random":
             return random_split(labels, seed, self.train, self.val, self.test, names)
+        if self.split_name == "all":
+            parts = stratified_folds(labels, self.folds, seed)
+            held = parts[min(self.fold or 1, len(parts)) - 1]
+            labelled = np.flatnonzero(labels >= 0)
+            return Split(labelled[~np.isin(labelled, held)], held, labelled[:0])
         known = self.num_known
         if known is None:
             known = self.spec.num_known if self.spec else 1500

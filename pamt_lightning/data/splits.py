@@ -160,25 +160,24 @@ def random_split(
     return Split(trained, others[:num_val], others[num_val : num_val + num_test])
 
 
-def stratified_holdout(labels: IntArray, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """All labelled nodes as training and validation nodes, the latter a share of each class.
+def stratified_folds(labels: IntArray, num_folds: int, seed: int) -> list[IntArray]:
+    """The labelled nodes in disjoint folds of similar size, the labels of each class spread evenly.
 
-    Of a class with two labels or more each part gets at least one; a single label is for training.
+    There are fewer folds if there are fewer labels. The only label of a class is in no fold: it
+    always trains.
     """
-    require_in("(0, 1)", share=share)
+    require_in("[2, inf)", whole=True, folds=num_folds)
     labelled = np.flatnonzero(labels >= 0)
     order = np.random.RandomState(seed).permutation(labelled)
-    held = []
-    for number in np.unique(labels[labelled]).tolist():
-        of_class = order[labels[order] == number]
-        count = min(len(of_class) - 1, max(1, round(share * len(of_class))))
-        held.append(of_class[:count])
-    val = np.concatenate(held) if held else labelled
-    if len(val) == 0:
+    order = order[np.argsort(labels[order], kind="stable")]
+    counts = np.bincount(labels[labelled]) if len(labelled) else np.zeros(0, int)
+    order = order[counts[labels[order]] > 1]
+    num_folds = min(num_folds, len(order))
+    if num_folds < 2:
         raise InputError(
             "Stopping needs validation nodes, but no class has two labelled nodes: label more."
         )
-    return _exclude(order, val), val
+    return [order[fold::num_folds] for fold in range(num_folds)]
 
 
 def count_or_share(value: Any) -> Any:

@@ -22,6 +22,7 @@ from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.errors import CheckpointError, InputError, require_in
 from pamt_lightning.functional import rising_weight_decay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
+from pamt_lightning.methods.out_of_fold import OutOfFold
 from pamt_lightning.nn.mlp import HOP_SHARES, InputLinear
 
 WeightDecay = float | tuple[float, float]
@@ -104,6 +105,7 @@ class NodeClassificationModule(pl.LightningModule):
         self._fit_batch: GraphBatch | None = None
         self._seed = int(torch.randint(torch.iinfo(torch.int64).max, ()))  # of the training
         self._restored_rng: dict[str, Any] | None = None
+        self.out_of_fold: OutOfFold | None = None  # set it before a training that needs it
 
     @property
     def short_name(self) -> str:
@@ -138,6 +140,10 @@ class NodeClassificationModule(pl.LightningModule):
 
     def finish_training(self) -> None:
         """Compute what only the end of the training needs; the kept state is loaded."""
+
+    def out_of_fold_probs(self) -> Tensor | None:
+        """Honest predictions of the validation nodes ``[M, C]``, if `out_of_fold` was set."""
+        return None if self.out_of_fold is None else self.out_of_fold.result()
 
     def report(self) -> dict[str, Any]:
         """What a method has to say of a finished run, for its record."""
@@ -234,6 +240,8 @@ class NodeClassificationModule(pl.LightningModule):
             "val_loss": self.validation_loss(batch, prediction),
         }
         self.log_dict(metrics, batch_size=1, logger=False if in_fit else None)
+        if in_fit and self.out_of_fold is not None and index is not None:
+            self.out_of_fold.update(prediction.probs[index], y[index])
         if in_fit and self._logs_this_epoch:
             if prediction.logits is not None:
                 metrics["val_acc_network"] = accuracy(prediction.logits, y, index)
@@ -329,6 +337,8 @@ class NodeClassificationModule(pl.LightningModule):
             checkpoint[section] = {k: _plain(v) for k, v in checkpoint[section].items()}
         if "loops" not in checkpoint:
             return  # for testing and prediction only
+        if self.out_of_fold is not None:
+            checkpoint["out_of_fold"] = self.out_of_fold.state_dict()
         # Without the state of the random numbers a resumed run would be another run.
         numpy_state: Any = np.random.get_state(legacy=True)
         checkpoint["rng"] = {
@@ -341,6 +351,8 @@ class NodeClassificationModule(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the state of the random numbers until the training starts."""
         self._restored_rng = checkpoint.get("rng")
+        if self.out_of_fold is not None and "out_of_fold" in checkpoint:
+            self.out_of_fold.load_state_dict(checkpoint["out_of_fold"])
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
         """Load weights; weights of another size raise a one-line `CheckpointError`."""

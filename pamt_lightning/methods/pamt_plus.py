@@ -32,6 +32,7 @@ from pamt_lightning.kernels.features import DenseFeatures, as_features
 from pamt_lightning.kernels.operator import SparseOperator
 from pamt_lightning.methods.base import Prediction, WeightDecay
 from pamt_lightning.methods.metrics import accuracy, negative_log_likelihood
+from pamt_lightning.methods.out_of_fold import OutOfFold
 from pamt_lightning.methods.propagate_then_train import PTAModule
 from pamt_lightning.nn import MLP
 
@@ -204,6 +205,8 @@ class PAMTPlusModule(PTAModule):
         self.pool_metrics: Tensor
         self.register_buffer("pool_metrics", torch.tensor([-1.0, torch.inf]))
         self._kept: dict[str, dict[str, Tensor]] = {}
+        self._views_out_of_fold: dict[str, OutOfFold] = {}
+        self._val_classes = torch.empty(0, dtype=torch.int64)
         self._fit: FitInputs | None = None
         # The attributes of each pass of an epoch, of the views that drop nodes.
         self._passes: dict[str, list[Tensor]] = {}
@@ -269,7 +272,7 @@ class PAMTPlusModule(PTAModule):
         batch = self.fit_batch
         resumed = self.trainer.ckpt_path is not None
         if not resumed:
-            self._kept = {}
+            self._kept, self._views_out_of_fold = {}, {}
             self.best[:] = torch.tensor(_NO_EPOCH)
             directions = principal_directions(batch.graph.x, self.directions.shape[1])
             self.directions = directions.to(self.directions)
@@ -434,6 +437,8 @@ class PAMTPlusModule(PTAModule):
                 if name in self.with_graph
                 else row_softmax(self.net_of(name)(self._validation_rows(name)))
             )
+            if self.out_of_fold is not None:
+                self._views_out_of_fold.setdefault(name, OutOfFold()).update(probs, y)
             acc, loss = float(accuracy(probs, y)), float(negative_log_likelihood(probs, y))
             if (acc, -loss) > (float(self.best[place, 0]), -float(self.best[place, 1])):
                 self.best[place] = torch.tensor([acc, loss, self.current_epoch + 1])
@@ -458,6 +463,7 @@ class PAMTPlusModule(PTAModule):
         self.load_state_dict(self.kept_state())
         batch, was_training = self.fit_batch, self.training
         index, y = batch.val_index, batch.graph.y[batch.val_index]
+        self._val_classes = y
         self.eval()
         views = dict(self._predictions(batch, self.fit_inputs.views))
         self.train(was_training)
@@ -472,6 +478,28 @@ class PAMTPlusModule(PTAModule):
         pooled = pool(log_probs, self.pool_weights.cpu() * sharpness)
         self.pool_metrics[0] = accuracy(pooled, y)
         self.pool_metrics[1] = negative_log_likelihood(pooled, y)
+
+    def out_of_fold_probs(self) -> Tensor | None:
+        """The pool of each half of the validation nodes, fitted to the other half."""
+        views = [self._views_out_of_fold.get(name) for name in self.views]
+        if self.out_of_fold is None or any(view is None or view.probs is None for view in views):
+            return None
+        y = self._val_classes
+        halves = torch.stack([view.probs for view in views if view and view.probs is not None], 1)
+        found = torch.zeros_like(halves[0, 0])
+        for half in range(2):
+            log_probs = log_probabilities(halves[half])
+            chosen = slice(half, None, 2) if len(y) > 1 else slice(None)
+            others = slice(1 - half, None, 2)
+            known, target = log_probs[:, chosen], y[chosen]
+            sharpness = torch.tensor([fit_sharpness(each, target) for each in known])
+            weights = torch.full_like(sharpness, 1.0 / len(views))
+            if self.pooling == "fitted":
+                scaled = sharpness.to(known)[:, None, None] * known
+                weights = fit_pool(torch.log_softmax(scaled, dim=2), target, _RIDGE)
+            pooled = pool(log_probs[:, others], weights.to(sharpness) * sharpness)
+            found[others] = pooled.to(found.dtype)
+        return found
 
     def report(self) -> dict[str, Any]:
         """The pool on the validation nodes; of each view weight, accuracy there and best epoch."""
@@ -522,8 +550,14 @@ class PAMTPlusModule(PTAModule):
         super().on_save_checkpoint(checkpoint)
         if "loops" in checkpoint:
             checkpoint["kept_views"] = self._kept
+            checkpoint["views_out_of_fold"] = {
+                name: view.state_dict() for name, view in self._views_out_of_fold.items()
+            }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore the best weights of each view."""
         super().on_load_checkpoint(checkpoint)
         self._kept = checkpoint.get("kept_views", {})
+        for name, state in checkpoint.get("views_out_of_fold", {}).items():
+            self._views_out_of_fold[name] = view = OutOfFold()
+            view.load_state_dict(state)

@@ -32,8 +32,8 @@ class RunFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether the run can be resumed."""
-        return (self.path / LAST).is_file()
+        """Whether the run, or the model of a fold, can be resumed."""
+        return (self.path / LAST).is_file() or any(self.path.glob(f"fold_*/{LAST}"))
 
     def remove_if_unused(self) -> None:
         """Remove a folder that was made for a run that failed before its first checkpoint."""
@@ -92,7 +92,8 @@ def run_name(data: GraphDataModule, method: str, seed: int) -> str:
     name = re.sub(r"[^\w.-]+", "_", data.dataset_name)
     if data.structure_noise is not None:
         name += f"_noise{data.structure_noise}_seed{data.noise_seed}"
-    split = "given" if data.split_name == "given" else str(data.split_seed)
+    fixed = data.split_name in ("given", "all")
+    split = data.split_name if fixed else str(data.split_seed)
     return f"{name}/{method}/split{split}_init{seed}"
 
 

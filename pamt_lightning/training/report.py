@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -10,8 +11,11 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.plots import plots_available
 from pamt_lightning.training.folders import RESULTS
+from pamt_lightning.training.folds import FoldsResult
 from pamt_lightning.training.run import RunResult
 from pamt_lightning.training.stopping import BEST
+
+_MOST_CLASSES = 20  # in a printed table
 
 
 def print_run(result: RunResult) -> None:
@@ -48,6 +52,50 @@ def print_run(result: RunResult) -> None:
         ("plots", None if plots_available() else "none: pip install 'pamt-lightning[plots]'"),
     ]
     print_table(_title(record["method"], result.datamodule), rows)
+
+
+def print_folds(result: FoldsResult) -> None:
+    """Print the results of a training on all labels."""
+    record = result.record
+    labels, found = record["labels"], record["estimate"]
+    count, seconds = record["folds"], record["seconds"]
+    folder = None if result.folder is None else os.path.relpath(result.folder)
+    low, high = found["interval"]
+    rows: list[tuple[str, str | None]] = [
+        (
+            "labels",
+            f"{labels['known']:,} of {labels['nodes']:,} nodes, all used: {count} models, each "
+            f"trained on {count - 1} parts of {count} and stopped on the other",
+        ),
+        ("init seed", str(record["init_seed"])),
+        ("epochs", ", ".join(map(str, record["epochs"]))),
+        ("views", _pool_weights(record.get("views", {}))),
+        (
+            "accuracy",
+            f"{percent(found['accuracy'])} estimated for nodes without a label, "
+            f"95 % interval {100 * low:.1f} to {100 * high:.1f}",
+        ),
+        ("macro F1", percent(found["f1_macro"])),
+        ("seconds", f"{seconds:.1f}"),
+        ("models", folder and f"{folder}/fold_1 … fold_{count}"),
+        ("results", folder and f"{folder}/{RESULTS}"),
+        ("predict", folder and f"pamt predict --ckpt_path {folder}"),
+    ]
+    print_table(_title(record["method"], result.datamodule), rows)
+    _print_classes(found["per_class"])
+    rare = [name for name, known in labels["per_class"].items() if known == 1]
+    if rare:
+        print(f"warning: one label only, so never tested: {', '.join(rare)}.", file=sys.stderr)
+
+
+def _print_classes(rows: Mapping[str, Mapping[str, float]]) -> None:
+    if len(rows) > _MOST_CLASSES:
+        return
+    width = max(5, *(len(name) for name in rows))
+    print(f"  {'class':<{width}}  precision  recall  labels")
+    for name, row in rows.items():
+        shares = f"{100 * row['precision']:>7.1f} %  {100 * row['recall']:>4.1f} %"
+        print(f"  {name:<{width}}  {shares}  {int(row['support']):>6,}")
 
 
 def _pool_weights(views: Mapping[str, Mapping[str, float]]) -> str | None:

@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
+import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.callbacks import LambdaCallback, ProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
 
+from pamt_lightning.data.batch import GraphBatch
 from pamt_lightning.data.datamodule import GraphDataModule
 from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 from pamt_lightning.methods.base import NodeClassificationModule
+from pamt_lightning.methods.out_of_fold import OutOfFold
 from pamt_lightning.training.checkpoint import (
     check_resumable,
     find_checkpoint,
@@ -77,8 +81,11 @@ def run(
     resume: Path | str | None = None,
     quiet: bool = False,
     may_relaunch: bool = False,
+    datamodule: GraphDataModule | None = None,
 ) -> RunResult:
     """Train a method, test its best state and report.
+
+    With the split ``all``, `run_folds` trains a model for each fold.
 
     Args:
         config: The run.
@@ -89,6 +96,7 @@ def run(
             ``folder`` or ``root``, if there is one.
         quiet: Whether no progress is shown.
         may_relaunch: Whether Lightning may start the running command again for more devices.
+        datamodule: The data of the configuration, if they have been read already.
 
     Raises:
         InputError: A value is wrong, or the data cannot be read.
@@ -100,8 +108,10 @@ def run(
     with _lightning_errors():
         config = config.complete()
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        datamodule = _build_data(config, graph)
+        datamodule = build_data(config, graph) if datamodule is None else datamodule
         model = _build_model(config, datamodule.num_features, datamodule.num_classes)
+        if config.data.get("split") == "all":
+            model.out_of_fold = OutOfFold()
         place = None
         if (folder or root or resume) and not config.trainer.get("fast_dev_run"):
             place = choose_folder(datamodule, config.method, config.seed, folder, root, resume)
@@ -137,9 +147,7 @@ def _run(
             f"--trainer.devices {trainer.num_devices}; or start your program with torchrun."
         )
     folder = place.path if place and trainer.is_global_zero else None
-    saved = config
-    if datamodule.in_memory:  # no file can name it, so the saved configuration must not seem to
-        saved = config.with_options({"data.path": "<graph in memory>"})
+    saved = as_saved(config, datamodule)
     if folder and checkpoint is None:
         saved.save(folder / CONFIG)
     _fit(trainer, model, datamodule, place)
@@ -184,6 +192,19 @@ def _what_is_left(place: RunFolder | None) -> str:
     return f"nothing was saved yet{removed}."
 
 
+def predict_all(model: NodeClassificationModule, datamodule: GraphDataModule) -> Tensor:
+    """Class probabilities that a module in memory gives to every node of its data."""
+    datamodule.setup("predict")
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        dtype = model.dtype if isinstance(model.dtype, torch.dtype) else torch.float32
+        batch = GraphBatch.from_graph(datamodule.graph, dtype, datamodule.effective_batch_size)
+        probs = model.predict_nodes(batch).probs.cpu()
+    model.train(was_training)
+    return probs.clone()
+
+
 def evaluate(
     config: RunConfig,
     file: Path,
@@ -195,7 +216,7 @@ def evaluate(
     checkpoint = load_checkpoint(file)
     with _lightning_errors():
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        datamodule = _build_data(config, graph)
+        datamodule = build_data(config, graph)
         model = _build_model(config, *(values_of(checkpoint, "model")[k] for k in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.match_model(state)
@@ -225,7 +246,14 @@ def _add_method(name: str, trainer: Any, model: Any, checkpoint: dict[str, Any])
     checkpoint["method"] = name
 
 
-def _build_data(config: RunConfig, graph: Graph | None) -> GraphDataModule:
+def as_saved(config: RunConfig, datamodule: GraphDataModule) -> RunConfig:
+    """The configuration as it is written: no file can name a graph in memory."""
+    if not datamodule.in_memory:
+        return config
+    return config.with_options({"data.path": "<graph in memory>"})
+
+
+def build_data(config: RunConfig, graph: Graph | None) -> GraphDataModule:
     """The data module of a run; a graph in memory takes the place of data that are named."""
     options = dict(config.data)
     if graph is not None:
