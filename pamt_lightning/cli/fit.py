@@ -32,13 +32,14 @@ def run_fit(args: Sequence[str]) -> int:
         return 0
 
     from pamt_lightning.training.checkpoint import find_checkpoint
-    from pamt_lightning.training.folds import run_folds, uses_all_labels
+    from pamt_lightning.training.folds import run_folds, uses_all_labels, with_default_split
     from pamt_lightning.training.report import print_folds, print_run
     from pamt_lightning.training.run import run
     from pamt_lightning.training.stopping import LAST
 
     config, options = found
     root = Path(config.trainer.get("default_root_dir") or ".") / _ROOT
+    config = with_default_split(config)
     if uses_all_labels(config):
         folds = run_folds(
             config,

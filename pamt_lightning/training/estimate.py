@@ -25,6 +25,21 @@ _PER_HIDDEN = 4.0
 _PROCESS = 0.45e9  # Python, torch and Lightning themselves
 
 
+class DataNote(Callback):
+    """Prints on standard error what was found in the user's own graph and done to its columns."""
+
+    def __init__(self, data: GraphDataModule) -> None:
+        super().__init__()
+        self._data = data
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Print, once if a model is trained for each fold."""
+        data = self._data
+        if data.spec is None and data.fold in (None, 1) and trainer.is_global_zero:
+            for text in data.raw.notes:
+                print(f"{data.dataset_name}: {text}", file=sys.stderr)
+
+
 class LongRunNote(Callback):
     """Prints the memory and the time of a run on a large graph on standard error.
 

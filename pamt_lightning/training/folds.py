@@ -89,10 +89,10 @@ def run_folds(
     The arguments are those of `run`; ``resume`` is the folder of the run, or ``last``.
     """
     config = replace(config, data={**config.data, "split": "all", "fold": None}, test=False)
-    if str(config.trainer.get("devices", 1)) != "1" or int(config.trainer.get("num_nodes", 1)) > 1:
+    if _has_several_devices(config):
         raise InputError(
-            "`split`='all' trains several models in one process: for several devices choose a "
-            "split, such as --data.split random."
+            "`split`='all' trains a model for each part of the labels, in one process: for several "
+            "devices add --data.fold 1, which trains one of them, or choose another split."
         )
     data = _build(config.complete(), graph)
     data.setup("fit")
@@ -122,8 +122,12 @@ def run_folds(
 
 def predict_folds(config: RunConfig, folder: Path) -> tuple[Tensor, GraphDataModule]:
     """The mean of the predictions of all models of a run on some data."""
-    found = [evaluate(config, path / BEST, "predict") for path in fold_folders(folder)]
-    return torch.stack([probs for probs, _ in found]).mean(0), found[0][1]
+    data = build_data(config, None)
+    found = [
+        evaluate(config, path / BEST, "predict", datamodule=data)[0]
+        for path in fold_folders(folder)
+    ]
+    return torch.stack(found).mean(0), data
 
 
 def _build(config: RunConfig, graph: Graph | None) -> GraphDataModule:
@@ -131,16 +135,29 @@ def _build(config: RunConfig, graph: Graph | None) -> GraphDataModule:
     return build_data(config, graph)
 
 
-def uses_all_labels(config: RunConfig) -> bool:
-    """Whether a run trains on all labels: the default for the user's own graph."""
+def with_default_split(config: RunConfig) -> RunConfig:
+    """The same run, with the split ``all`` for the user's own graph unless another one is named.
+
+    Several devices train one model, which stops on the first part of the labels.
+    """
     data = config.data
+    named = ("split", "train", "val", "test", "num_known", "split_path")
+    if data.get("path") is None or any(data.get(name) is not None for name in named):
+        return config
     if config.trainer.get("fast_dev_run"):
-        return False
-    if data.get("split") is not None:
-        return data["split"] == "all" and data.get("fold") is None
-    own = data.get("path") is not None
-    sizes = ("train", "val", "test", "num_known", "split_path")
-    return own and all(data.get(name) is None for name in sizes)
+        return config
+    fold = 1 if _has_several_devices(config) else None
+    return replace(config, data={**data, "split": "all", "fold": fold})
+
+
+def uses_all_labels(config: RunConfig) -> bool:
+    """Whether a run trains a model for each part of the labels."""
+    return config.data.get("split") == "all" and config.data.get("fold") is None
+
+
+def _has_several_devices(config: RunConfig) -> bool:
+    trainer = config.trainer
+    return str(trainer.get("devices", 1)) != "1" or int(trainer.get("num_nodes", 1)) > 1
 
 
 def count_folds(labels: np.ndarray[Any, Any], data: GraphDataModule) -> int:

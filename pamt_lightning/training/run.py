@@ -31,7 +31,7 @@ from pamt_lightning.training.checkpoint import (
     values_of,
 )
 from pamt_lightning.training.config import CONFIG, SIZES, RunConfig, import_class
-from pamt_lightning.training.estimate import LongRunNote
+from pamt_lightning.training.estimate import DataNote, LongRunNote
 from pamt_lightning.training.folders import RESULTS, RunFolder, choose_folder
 from pamt_lightning.training.progress import EpochBar
 from pamt_lightning.training.quiet import silence_lightning
@@ -133,10 +133,7 @@ def _run(
 ) -> RunResult:
     checkpoint = _open_resumed(place, config, model, datamodule)
     stopping = BestStopping(**config.stopping, dirpath=str(place.path) if place else None)
-    if not quiet and datamodule.spec is None:
-        for text in datamodule.raw.notes:
-            print(f"{datamodule.dataset_name}: {text}", file=sys.stderr)
-    note = [] if quiet else [LongRunNote(datamodule)]
+    note = [] if quiet else [DataNote(datamodule), LongRunNote(datamodule)]
     name = LambdaCallback(on_save_checkpoint=partial(_add_method, config.method))
     callbacks = [*note, name, stopping]
     trainer = _build_trainer(config, callbacks, quiet=quiet, place=place, resumed=checkpoint)
@@ -210,13 +207,17 @@ def evaluate(
     file: Path,
     stage: Literal["validate", "test", "predict"],
     graph: Graph | None = None,
+    datamodule: GraphDataModule | None = None,
 ) -> tuple[Any, GraphDataModule]:
-    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``."""
+    """What a checkpoint gives on some data: metrics by name, or class probabilities ``[N, C]``.
+
+    ``datamodule`` are the data of the configuration, if they have been read already.
+    """
     silence_lightning()
     checkpoint = load_checkpoint(file)
     with _lightning_errors():
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        datamodule = build_data(config, graph)
+        datamodule = build_data(config, graph) if datamodule is None else datamodule
         model = _build_model(config, *(values_of(checkpoint, "model")[k] for k in SIZES))
         if state := checkpoint.get("GraphDataModule"):
             datamodule.match_model(state)

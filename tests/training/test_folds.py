@@ -18,6 +18,7 @@ from pamt_lightning.training.folds import (
     run_folds,
     uses_all_labels,
     wilson_interval,
+    with_default_split,
 )
 from tests.small_run import failed, output_of, results, rows_of, write_own_graph
 
@@ -112,11 +113,20 @@ def test_rare_classes_are_kept(graph: Graph) -> None:
 
 def test_it_is_the_default_for_own_graphs_only() -> None:
     own = {"path": "mine"}
-    assert uses_all_labels(RunConfig("PAMT", {}, own))
-    assert uses_all_labels(RunConfig("PAMT", {}, {"split": "all"}))
-    for data in ({}, {"dataset": "pubmed"}, {**own, "train": 20}, {**own, "split": "random"}):
-        assert not uses_all_labels(RunConfig("PAMT", {}, data))
-    assert not uses_all_labels(RunConfig("PAMT", {}, {**own, "split": "all", "fold": 1}))
+
+    def split(data: dict[str, Any], **trainer: Any) -> tuple[Any, Any, bool]:
+        found = with_default_split(RunConfig("PAMT", {}, data, trainer=trainer))
+        return found.data.get("split"), found.data.get("fold"), uses_all_labels(found)
+
+    assert split(own) == ("all", None, True)
+    assert split({"split": "all"}) == ("all", None, True)
+    assert split({**own, "split": "all", "fold": 1}) == ("all", 1, False)
+    for data in ({}, {"dataset": "pubmed"}, {**own, "train": 20}, {**own, "split_path": "s"}):
+        assert split(data) == (None, None, False)
+    assert split({**own, "split": "random"}) == ("random", None, False)
+    assert split(own, fast_dev_run=True) == (None, None, False)
+    assert split(own, devices=2) == ("all", 1, False)  # one model
+    assert split(own, num_nodes=4) == ("all", 1, False)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -149,7 +159,7 @@ def test_from_the_command_line_a_run_trains_resumes_and_predicts() -> None:
 
 
 def test_several_devices_and_sizes_of_parts_are_refused(graph: Graph) -> None:
-    with pytest.raises(InputError, match="for several devices choose a split"):
+    with pytest.raises(InputError, match=r"for several devices add --data\.fold 1"):
         run_folds(RunConfig.create("PAMT", trainer={"devices": 2}), graph=graph)
     with pytest.raises(InputError, match="`split`='all' uses every label: leave out `train`"):
         run_folds(RunConfig.create("PAMT", data={"train": 5}), graph=graph)

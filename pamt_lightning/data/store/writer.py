@@ -247,6 +247,13 @@ def write_store(
     """Write a graph that is in memory as a store; the options are those of `GraphStoreWriter`."""
     if raw.scaled is not None:
         raise InputError("this graph is a store already: copy its folder.")
+    if (raw.adjacency.data != 1).any():
+        raise InputError(
+            "a graph store holds unweighted edges, and these have weights: keep the files, or "
+            "write them without weights."
+        )
+    if raw.table is not None and not raw.table.encoder.is_plain:
+        scale_features = scale_features or "none"  # the columns are standardised already
     ids = None if np.array_equal(raw.node_ids, np.arange(raw.num_nodes)) else raw.node_ids
     columns, names = int(raw.features.shape[1]), (raw.class_names, raw.feature_names)
     with GraphStoreWriter(folder, columns, *names, scale_features=scale_features) as writer:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -18,6 +19,7 @@ from pamt_lightning.data.store.writer import GraphStoreWriter, write_store, writ
 from pamt_lightning.data.synthetic import SyntheticOptions
 from pamt_lightning.errors import InputError
 from pamt_lightning.interop.edges import adjacency_of
+from pamt_lightning.interop.table import AttributeTable
 from tests.data.store.graphs import DENSE, RAW, as_array, assert_same
 
 SPLIT = {"train": np.array([0]), "val": np.array([2]), "test": np.array([], int)}
@@ -165,3 +167,15 @@ def test_a_synthetic_graph_is_drawn_into_a_store_in_blocks(
     with pytest.raises(InputError, match="`homophily`"):
         write_synthetic(tmp_path / "other", SyntheticOptions(homophily=2.0))
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_weights_are_refused_and_encoded_columns_are_not_scaled_again(tmp_path: Path) -> None:
+    weighted = RAW.adjacency.copy()
+    weighted.data = weighted.data * 2
+    with pytest.raises(InputError, match="these have weights"):
+        write_store(replace(RAW, adjacency=weighted), tmp_path / "weighted")
+    assert not list(tmp_path.iterdir())
+    table = AttributeTable.fit(pd.DataFrame({"a": ["x", "y"] * 100}))
+    mixed = replace(RAW, features=table.features, feature_names=("a=x", "a=y", "a=other"))
+    write_store(replace(mixed, table=table), tmp_path / "mixed")
+    assert GraphStore(tmp_path / "mixed").header["scaling"] == "none"
