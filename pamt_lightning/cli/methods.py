@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from pamt_lightning.cli.arguments import Parser
@@ -23,7 +24,13 @@ def run_methods(args: Sequence[str]) -> int:
     about = "The methods that `pamt fit --model NAME` runs."
     parser = Parser(prog="pamt methods", description=about, epilog=_EPILOG)
     parser.add_argument("name", nargs="?", metavar="NAME", help="show the file of this method")
-    name: str | None = parser.parse_args(args).name
+    parser.add_argument("--json", action="store_true", help="print all methods for programs")
+    options = parser.parse_args(args)
+    name: str | None = options.name
+    if options.json:
+        names = ("name", "alias", "class_path", "help", "config")
+        print(json.dumps([{n: getattr(m, n) for n in names} for m in METHODS], indent=2))
+        return 0
     if name is None:
         width = max(len(method.name) for method in METHODS)
         for method in METHODS:

@@ -27,7 +27,13 @@ from pamt_lightning.errors import InputError
 from pamt_lightning.methods.registry import METHODS, find_method, method_of_class
 from pamt_lightning.studies.seeds import split_number
 from pamt_lightning.studies.study import TEST_NODES, Cell, Outcome, Study
-from pamt_lightning.training.config import NO_EFFECT, RunConfig, import_class
+from pamt_lightning.training.config import (
+    NO_EFFECT,
+    OLD_TRAIN,
+    SINCE_RESULTS,
+    RunConfig,
+    import_class,
+)
 from pamt_lightning.training.layers import dataset_file
 
 Options = Mapping[str, Any]
@@ -148,7 +154,13 @@ def result_affecting(config: RunConfig) -> dict[str, Any]:
     for section, values in sections.items():
         for name in NO_EFFECT[section]:
             values.pop(name, None)
-    data = sections["data"]
+    data = sections["data"] = {
+        name: value
+        for name, value in sections["data"].items()
+        if name not in SINCE_RESULTS or value != SINCE_RESULTS[name]
+    }
+    if data.get("train") is None:
+        data["train"] = OLD_TRAIN
     data.pop("split_path", None)
     if data.pop("path", None) is None:
         data["dataset"] = get_spec(data.get("dataset") or DEFAULT_DATASET).name

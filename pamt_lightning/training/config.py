@@ -37,6 +37,17 @@ NO_EFFECT = {
         *("log_every_n_steps", "profiler", "enable_autolog_hparams"),
     ),
 }
+# Options that came later, with defaults that leave older results as they are: a run that has these
+# values is still the same run. `train` was 20 where it is None now.
+SINCE_RESULTS = {
+    "folds": 5,
+    "fold": None,
+    "columns": None,
+    "edge_weights": True,
+    "repeated_edges": None,
+    "opposite_edges": "max",
+}
+OLD_TRAIN = 20
 
 
 @dataclass(frozen=True)

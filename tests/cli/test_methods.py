@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pamt_lightning.methods.registry import METHODS
@@ -23,3 +24,10 @@ def test_one_method_shows_its_file() -> None:
 
 def test_an_unknown_method_is_refused() -> None:
     assert "Did you mean 'GAT'?" in failed(["methods", "gatt"])
+
+
+def test_programs_get_the_list_as_json() -> None:
+    found = json.loads(output_of(["methods", "--json"])[0])
+    assert [each["name"] for each in found] == [method.name for method in METHODS]
+    assert found[0]["class_path"] == "pamt_lightning.PAMTModule"
+    assert {"alias", "help", "config"} <= set(found[0])

@@ -19,6 +19,7 @@ from pamt_lightning.studies import runs as runs_module
 from pamt_lightning.studies.runs import (
     Run,
     compute,
+    config_id,
     data_hash,
     digest,
     expand,
@@ -27,7 +28,7 @@ from pamt_lightning.studies.runs import (
     results_version,
 )
 from pamt_lightning.studies.study import Cell, Outcome, Study, Sweep
-from pamt_lightning.training.config import RunConfig
+from pamt_lightning.training.config import SINCE_RESULTS, RunConfig
 from tests.studies.small_runs import made_up_config
 
 
@@ -373,3 +374,16 @@ def test_results_of_data_that_changed_meanwhile_are_outdated(
     assert "metrics" in compute(row)
     edges.write_text("source,target\nb,a\n")
     assert "data" in compute(row)["outdated"]
+
+
+def test_options_that_came_later_leave_the_identity_of_a_run_alone() -> None:
+    """Else every stored result would be computed again."""
+
+    def key(**data: Any) -> str:
+        return config_id(RunConfig("PAMT", {"class_path": "c"}, data), "hash", 1)
+
+    old = key(train=20, dataset="cora_ml")
+    assert key(dataset="cora_ml", train=None) == old
+    assert key(dataset="cora_ml", **SINCE_RESULTS) == old
+    for changed in ({"edge_weights": False}, {"columns": "id=a"}, {"folds": 3}, {"train": 10}):
+        assert key(dataset="cora_ml", **changed) != old

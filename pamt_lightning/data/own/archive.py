@@ -113,7 +113,10 @@ class NpzArchive:
             if "allow_pickle" in str(error):
                 got = "Python objects, which only pickle could read"
                 parts = ", ".join(f"{key}_{part}" for part in _CSR_PARTS)
-                fix = f"Store texts as numpy.array(list_of_str), a sparse matrix by its {parts}."
+                fix = (
+                    "Store texts as numpy.array(list_of_str), in pandas column.to_numpy(str), and "
+                    f"a sparse matrix by its {parts}."
+                )
             raise self.error(key, "readable", got, fix) from None
         return array
 
