@@ -1,11 +1,34 @@
 """Classify the nodes of an attributed graph when few labels are known and many edges unreliable.
 
-PAMT (Propagation with Adaptive Mask then Training) and fourteen other methods:
+A graph in memory, classified in one line:
 
->>> from pamt_lightning import RunConfig, run  # doctest: +SKIP
+>>> from pamt_lightning import Graph, classify
+>>> graph = Graph.from_networkx(g, label="kind")  # doctest: +SKIP
+>>> classify(graph)  # a table with a class for each node  # doctest: +SKIP
+
+With the interface of scikit-learn:
+
+>>> from pamt_lightning import PAMTClassifier
+>>> clf = PAMTClassifier("PAMT_plus").fit(graph)  # doctest: +SKIP
+>>> clf.predict(), clf.accuracy_interval_  # doctest: +SKIP
+
+A run with all options of the command line:
+
+>>> from pamt_lightning import RunConfig, run
 >>> run(RunConfig.create("PAMT", dataset="cora_ml")).test_acc  # doctest: +SKIP
 
-The public names are imported on first use, so that ``import pamt_lightning`` takes no time.
+Public names:
+
+- data: ``Graph`` (``from_edges``, ``from_pandas``, ``from_networkx``, ``from_scipy``,
+  ``from_pyg``), ``GraphDataModule``
+- classify: ``PAMTClassifier``, ``classify``, ``RunConfig``, ``run``, ``RunResult``
+- methods, as modules of Lightning: ``PAMTModule``, ``PAMTPlusModule`` and those of the baselines,
+  such as ``GCNModule``; ``dir(pamt_lightning)`` lists all
+- callbacks: ``BestStopping``, ``EpochBar``
+- errors in the input: ``InputError``
+
+They are imported on first use, so that ``import pamt_lightning`` takes no time. There is no
+``__all__``, with which ``help(pamt_lightning)`` would print all members of all Lightning modules.
 """
 
 from __future__ import annotations
@@ -57,7 +80,6 @@ _NAMES = {
     "training.stopping": "BestStopping",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> object:
@@ -67,4 +89,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*_HOME, "__version__"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -278,10 +279,17 @@ def test_a_private_member_would_be_found(source: str, names: set[str]) -> None:
 
 
 def test_public_names_can_be_had_from_the_package() -> None:
-    assert all(getattr(pamt_lightning, name) is not None for name in pamt_lightning.__all__)
-    assert dir(pamt_lightning) == pamt_lightning.__all__
+    names = dir(pamt_lightning)
+    assert {"Graph", "PAMTClassifier", "classify", "run", "GATModule", "__version__"} <= {*names}
+    assert all(getattr(pamt_lightning, name) is not None for name in names)
     with pytest.raises(AttributeError, match="has no attribute 'PAMT'"):
         _ = pamt_lightning.PAMT
+
+
+def test_help_is_a_page() -> None:
+    page = pydoc.plain(pydoc.render_doc(pamt_lightning))
+    assert len(page.splitlines()) < 80
+    assert "PAMTClassifier" in page
 
 
 def test_the_wheel_gets_every_package_and_the_configs() -> None:

@@ -104,7 +104,7 @@ def test_commands_and_options_exist(capsys: pytest.CaptureFixture[str]) -> None:
     for line in commands():
         for option in re.findall(r"--[\w.]+", line):
             assert option in helps[line.split()[1]] or option.startswith("--model"), line
-    modules = [each for each in pamt_lightning.__all__ if each.endswith("Module")]
+    modules = [each for each in dir(pamt_lightning) if each.endswith("Module")]
     known = {each for module in modules for each in arguments(getattr(pamt_lightning, module))}
     for page in PAGES:
         for option in re.findall(r"--(?:data|stopping|trainer)\.\w+", text(page)):

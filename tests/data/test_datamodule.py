@@ -407,7 +407,10 @@ def test_the_full_batch_is_built_once_for_a_precision_and_a_process(
             {"dataset": "pubmed", "path": "mine"},
             "one of `dataset`, `path` and `graph`.*'pubmed'.*'mine'",
         ),
-        ({"split": "planetoid"}, "`split` must be one of ppnp, random, given, all, got 'planetoid'"),
+        (
+            {"split": "planetoid"},
+            "`split` must be one of ppnp, random, given, all, got 'planetoid'",
+        ),
         ({"split": "ppnp", "split_path": "here"}, "`split_path` .* `split`='given', got 'ppnp'"),
         ({"split_seed": "test20"}, "`split_seed` .*got 'test20'"),
         ({"num_known": 100}, "`num_known` goes with `split`='ppnp', got 'random'"),
