@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
-from contextlib import closing
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from pamt_lightning.graph import Graph
 from pamt_lightning.interop.arrays import arrays_from_matrix
 from pamt_lightning.interop.edges import id_array, positions_of
 from pamt_lightning.interop.features import as_matrix
+from pamt_lightning.interop.labels import encode_labels
 from pamt_lightning.version import __version__
 
 if TYPE_CHECKING:
@@ -57,11 +59,12 @@ class PAMTClassifier:
             on the others and stopped on it; predictions are the mean of all models.
         scale_features: As in `GraphDataModule`.
         trainer: Options of Lightning's ``Trainer``, such as ``{"max_epochs": 500}``.
-        random_state: Seed of initialisation, training and validation nodes.
+        random_state: Seed of initialisation, training and folds; None takes another one each time.
         verbose: Whether to show a progress bar; by default only in a notebook or a terminal.
 
     Attributes:
-        classes_: The classes, sorted; the columns of probabilities.
+        classes_: The classes, sorted, of the type of ``y``, texts after ``fit(graph)``; the columns
+            of probabilities.
         graph_: The graph of the training.
         probabilities_: Class probabilities of its nodes, shape ``[nodes, classes]``.
         accuracy_: The estimated accuracy on nodes without a label, from labelled nodes that had no
@@ -134,7 +137,7 @@ class PAMTClassifier:
         shown = {k: v for k, v in self.get_params(deep=False).items() if v is not defaults[k]}
         text = ", ".join(f"{name}={value!r}" for name, value in shown.items())
         fitted = ""
-        if self.__sklearn_is_fitted__():
+        if self.__sklearn_is_fitted__() and self.graph_ is not None:
             fitted = f"  # fitted on {self.graph_!r}"
         return f"{type(self).__name__}({text}){fitted}"
 
@@ -158,18 +161,20 @@ class PAMTClassifier:
         from pamt_lightning.training.config import RunConfig
         from pamt_lightning.training.folds import run_folds
 
+        seed = _as_seed(self.random_state)
         config = RunConfig.create(
             self.method,
             data={
                 "folds": self.folds,
-                "split_seed": int(self.random_state),
+                "split_seed": seed,
                 "scale_features": self.scale_features,
             },
             model=self.model,
             trainer={"enable_progress_bar": self._shows_progress, **(self.trainer or {})},
-            seed=int(self.random_state),
+            seed=seed,
         )
-        result = run_folds(config, graph=graph, quiet=not self._shows_progress)
+        with _random_numbers_kept():
+            result = run_folds(config, graph=graph, quiet=not self._shows_progress)
         self.graph_: Graph | None = graph
         self._node_ids: Array = np.asarray(graph.node_ids)
         self.result_ = result.record
@@ -210,11 +215,7 @@ class PAMTClassifier:
                 "fit(X, y) requires y to be passed, but the target y is None; fit(graph) takes the "
                 "labels of the graph."
             )
-        labels = _labels(y)
-        classes = _classes(labels)
-        names = {label: number for number, label in enumerate(classes.tolist())}
-        numbers = np.array([names.get(each, -1) for each in labels.tolist()], dtype=np.int64)
-        class_names = [str(each) for each in classes.tolist()]
+        numbers, classes, class_names = _encoded(y)
         if self.graph is None:
             arrays = arrays_from_matrix(
                 _no_edges(len(numbers)) if adjacency is None else adjacency,
@@ -231,7 +232,7 @@ class PAMTClassifier:
         graph = replace(
             self.graph,
             y=torch.from_numpy(known),
-            class_names=tuple(class_names),
+            class_names=class_names,
             train_index=None,
             val_index=None,
             test_index=None,
@@ -290,8 +291,14 @@ class PAMTClassifier:
         return prediction_frame(ids, self.classes_, probs)
 
     def score(self, X: Any, y: Any, adjacency: Any = None) -> float:  # noqa: N803
-        """Accuracy on nodes whose labels are known."""
-        return float(np.mean(self.predict(X, adjacency) == np.asarray(y)))
+        """Accuracy on those nodes whose labels are known."""
+        numbers, _, names = _encoded(y)
+        true = np.array([*names, ""])[numbers]
+        found = _encoded(self.predict(X, adjacency))
+        predicted = np.array([*found[2], ""])[found[0]]
+        if not (numbers >= 0).any():
+            raise InputError("`y` has no label to compare with.")
+        return float(np.mean((predicted == true)[numbers >= 0]))
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -302,11 +309,14 @@ class PAMTClassifier:
     # Files -------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted classifier to an ``.npz`` file, without pickle and without the graph."""
+        """Write the fitted classifier to an ``.npz`` file, without pickle and without the graph.
+
+        Ids that are neither whole numbers nor texts are written as texts.
+        """
         self._check_is_fitted()
         fitted, arrays = self._fitted.to_dict()
-        if self._node_ids.dtype.kind in "iuU":
-            arrays["node_ids"] = self._node_ids
+        ids = self._node_ids
+        arrays["node_ids"] = ids if ids.dtype.kind in "iuU" else np.array([*map(str, ids)])
         arrays["probabilities"] = self.probabilities_
         params = {k: v for k, v in self.get_params(deep=False).items() if k != "graph"}
         header = {
@@ -328,6 +338,8 @@ class PAMTClassifier:
     @classmethod
     def load(cls, path: str | Path, graph: Graph | None = None) -> PAMTClassifier:
         """Read what `save` wrote; ``graph`` becomes the graph of the constructor."""
+        if not Path(path).is_file():
+            raise CheckpointError(f"there is no file {path}.")
         with closing(NpzArchive(path)) as archive:
             arrays = {name: archive.load(name) for name in archive.keys}
         try:
@@ -361,7 +373,7 @@ class _Fitted:
     def predict_on(self, graph: Graph) -> Array:
         """Class probabilities on a graph, whose attributes are scaled as in the training."""
         from pamt_lightning.data.datamodule import GraphDataModule
-        from pamt_lightning.training.run import predict_all
+        from pamt_lightning.training.run import predict_mean
 
         data = GraphDataModule(graph=graph)
         data.match_model(self.data)
@@ -372,10 +384,7 @@ class _Fitted:
                 f"The graph has {data.graph.num_features} attributes; the classifier was trained "
                 f"on {first.num_features}."
             )
-        if first.predicts_from_labels:
-            data.use_all_labels()
-        found = torch.stack([predict_all(module, data) for module in self.modules])
-        return np.asarray(found.mean(0).numpy())
+        return np.asarray(predict_mean(self.modules, data).numpy())
 
     def to_dict(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Plain values, and arrays."""
@@ -414,6 +423,8 @@ class _Fitted:
             module = import_class(class_path)(**content["sizes"], **content["model"]["init_args"])
             module.load_state_dict(state)
             modules.append(module)
+        if not modules:
+            raise KeyError("num_models")
         data = dict(content["data"])
         data["scaling"] = {
             **data["scaling"],
@@ -474,35 +485,52 @@ def _attributes(x: Any) -> Any:
     return as_matrix(matrix)
 
 
-def _labels(y: Any) -> Array:
-    """Labels as an array; those that are unknown are -1 or None."""
+def _encoded(y: Any) -> tuple[Array, Array, tuple[str, ...]]:
+    """Labels as class numbers, -1 if unknown; the classes as the user wrote them, and as texts."""
     array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise InputError(f"`y` must hold one label per node, got shape {array.shape}.")
     if array.dtype.kind == "f":
-        if np.isinf(array).any() or (np.nan_to_num(array) != np.round(np.nan_to_num(array))).any():
+        known = np.nan_to_num(array, posinf=0.5)
+        if (known != np.round(known)).any():
             raise InputError("Unknown label type: `y` must hold classes, got continuous numbers.")
-        return np.where(np.isnan(array), -1, array)
-    if array.dtype.kind in "iubU":
-        return array
-    return np.array([_known(each) for each in array.tolist()], dtype=object)
+    if array.dtype.kind == "U":
+        array = np.where(array == "nan", "", array)  # what NumPy makes of a missing text
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: `y` must hold classes.")
+    numbers, names = encode_labels(array)
+    first = [array[np.flatnonzero(numbers == number)[0]] for number in range(len(names))]
+    kinds = {type(each) for each in first}
+    if array.dtype.kind == "O" and len(kinds) > 1:
+        classes = np.array(names, dtype=object)  # of several types: as texts
+    elif array.dtype.kind in "OU":
+        classes = np.array([each.strip() if isinstance(each, str) else each for each in first])
+    else:
+        classes = np.array(first, dtype=array.dtype)
+    return numbers, classes, names
 
 
-def _known(label: Any) -> Any:
-    is_missing = label is None or label != label or str(label).strip() in ("", "<NA>")
-    return None if is_missing else label
+def _as_seed(random_state: Any) -> int:
+    """A seed from a number, a ``RandomState``, or None for another one each time."""
+    if random_state is None:
+        random_state = np.random.RandomState()
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(random_state)
 
 
-def _classes(labels: Array) -> Array:
-    """The distinct labels that are known, sorted."""
-    kind = labels.dtype.kind
-    if kind == "O":
-        known = [each for each in labels.tolist() if each is not None and each != -1]
-        found = np.array(known) if known else np.array([], dtype=object)
-        return np.unique(found)
-    return np.unique(labels if kind == "b" else labels[labels != ("" if kind == "U" else -1)])
+@contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    """The random numbers of the caller go on as if nothing had been trained."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
 
 
 def _no_edges(num_nodes: int) -> Any:

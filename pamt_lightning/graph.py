@@ -244,12 +244,15 @@ class Graph:
     ) -> Graph:
         """Make a graph from a ``torch_geometric.data.Data``, with the split of its masks.
 
-        Takes ``edge_index``, ``edge_weight`` or ``edge_attr`` if it is one number per edge, ``x``
-        and ``y``; ``repeated`` and ``opposite`` are those of `from_edges`.
+        Takes ``edge_index``, ``edge_weight`` or ``edge_attr`` if it is one floating number per
+        edge, ``x`` and ``y``, and prints what it took; ``repeated`` and ``opposite`` are those of
+        `from_edges`.
         """
         from pamt_lightning.interop.pyg import arrays_from_pyg
 
-        return cls.of_arrays(arrays_from_pyg(data, repeated=repeated, opposite=opposite)[0])
+        arrays, taken = arrays_from_pyg(data, repeated=repeated, opposite=opposite)
+        print(f"{taken}; {arrays.report}")
+        return cls.of_arrays(arrays)
 
     @classmethod
     def from_arrays(

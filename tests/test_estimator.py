@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -94,6 +96,58 @@ def test_labels_keep_their_type(graph: Graph) -> None:
         found = PAMTClassifier("SGC", graph=graph, trainer={"max_epochs": 2}).fit(nodes, labels)
         assert found.predict(nodes).dtype == labels.dtype
         assert set(found.predict(nodes)) <= set(labels)
+
+
+def test_labels_of_several_types_missing_texts_and_blanks_are_understood(graph: Graph) -> None:
+    nodes = np.arange(0, 300, 3)
+    y = graph.y.numpy()[nodes]
+    texts = np.array(["a", " b", "c", "1"])[y]
+    mixed = np.array([1 if each == "1" else each.strip() for each in texts], dtype=object)
+    clf = PAMTClassifier("SGC", graph=graph, folds=2, trainer={"max_epochs": 2})
+    for labels in (texts, mixed, pd.Series(texts, dtype="string")):
+        found = clf.fit(nodes, labels)
+        assert [str(each) for each in found.classes_] == ["1", "a", "b", "c"]
+        assert sum(found.result_["labels"]["per_class"].values()) == 100
+    gaps = pd.Series(texts, dtype="string").where(pd.Series(y != 0))
+    for labels in (gaps, np.where(y == 0, "nan", texts), np.where(y == 0, " ", texts)):
+        assert len(clf.fit(nodes, labels).classes_) == 3
+
+
+def test_the_score_compares_labels_whatever_their_type(graph: Graph) -> None:
+    numbered = replace(graph, class_names=("0", "1", "2", "3"))
+    clf = PAMTClassifier("SGC", folds=2, trainer=FAST).fit(numbered)
+    known = graph.y.numpy() >= 0
+    right = np.mean(clf.predict()[known] == graph.y.numpy()[known].astype(str))
+    for y in (graph.y.numpy(), graph.y.numpy().astype(float)):
+        assert clf.score(numbered, y) == pytest.approx(right)  # -1 does not count
+    with pytest.raises(InputError, match="no label to compare with"):
+        clf.score(numbered, np.full(300, -1))
+
+
+def test_random_numbers_of_the_caller_are_left_alone(graph: Graph) -> None:
+    def numbers() -> list[float]:
+        return [np.random.random(), random.random(), float(torch.rand(()))]
+
+    def seeded(fit: bool, state: Any = 0) -> list[float]:
+        np.random.seed(0)
+        random.seed(0)
+        torch.manual_seed(0)
+        if fit:
+            PAMTClassifier("SGC", folds=2, random_state=state, trainer={"max_epochs": 1}).fit(graph)
+        return numbers()
+
+    assert seeded(True) == seeded(False)
+    for state in (None, np.random.RandomState(3)):
+        seeded(True, state)
+
+
+def test_attributes_that_replace_those_of_a_table_are_used() -> None:
+    nodes = pd.DataFrame({"id": range(40), "label": ["a", "b"] * 20, "k": ["u", "v"] * 20})
+    edges = pd.DataFrame({"source": range(39), "target": range(1, 40)})
+    graph = Graph.from_pandas(nodes, edges)
+    clf = PAMTClassifier("MLP", folds=2, trainer={"max_epochs": 20}).fit(graph)
+    other = replace(graph, x=graph.x.flip(1))
+    assert not np.array_equal(clf.predict_proba(other), clf.predict_proba(graph))
 
 
 def test_another_graph_is_scaled_as_the_training_graph(graph: Graph) -> None:

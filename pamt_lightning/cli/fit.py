@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,11 @@ def run_fit(args: Sequence[str]) -> int:
 
     config, options = found
     root = Path(config.trainer.get("default_root_dir") or ".") / _ROOT
-    config = with_default_split(config)
+    named, config = config, with_default_split(config)
+    if config.data.get("fold") and not named.data.get("fold"):
+        print(
+            "several devices train one model, on four of five parts of the labels", file=sys.stderr
+        )
     if uses_all_labels(config):
         folds = run_folds(
             config,

@@ -67,7 +67,8 @@ class GraphDataModule(pl.LightningDataModule):
         offline: Never use the network.
         split: ``ppnp`` (the published protocol; default for the four published data sets),
             ``random`` (default elsewhere), ``given`` (that of ``split_path`` or inside the .npz) or
-            ``all``: every label is used, see ``folds``.
+            ``all``: every label is used, see ``folds``; `pamt fit` does so by default for own
+            graphs.
         split_seed: A number, or the name of a published seed: test0 ... test19 for reported
             results; val0 ... val19 for choices, with which ``ppnp`` tests on held-out nodes.
         folds: Split ``all``: the labelled nodes are divided into so many folds. For each of them a
@@ -177,6 +178,8 @@ class GraphDataModule(pl.LightningDataModule):
         require_in("[2, inf)", whole=True, folds=folds)
         if fold is not None:
             require_in(f"[1, {folds}]", whole=True, fold=fold)
+            if self.split_name != "all":
+                raise InputError(f"`fold` goes with `split`='all', got {self.split_name!r}.")
         self.folds, self.fold = folds, fold
         train = 20 if train is None else train
         self.train, self.val, self.test = map(count_or_share, (train, val, test))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from pamt_lightning.data.raw import RawGraph
 from pamt_lightning.graph import SPLIT_FIELDS, Graph
 from pamt_lightning.interop.features import pack_features
+from pamt_lightning.interop.table import AttributeTable
 from pamt_lightning.kernels.csr import scipy_csr
 
 _HASHED = ("x", "adjacency", "y")
@@ -30,11 +33,22 @@ def raw_of(graph: Graph) -> RawGraph:
         class_names=graph.class_names,
         hashes={"graph": content_hash(graph)},
         feature_names=graph.feature_names,
-        table=graph.table,
+        table=graph.table if graph.table is not None and _made(graph.table, features) else None,
         given_splits={name.removesuffix("_index"): index.numpy() for name, index in splits.items()}
         if has_split
         else {},
     )
+
+
+def _made(table: AttributeTable, features: Any) -> bool:
+    """Whether the attributes are still those of the table: a graph is copied with other ones."""
+    own: Any = table.features
+    if own.shape != features.shape or sp.issparse(own) != sp.issparse(features):
+        return False
+    if not sp.issparse(own):
+        return bool(np.array_equal(own, features))
+    difference = sp.csr_array(own - features)
+    return not difference.data.any()
 
 
 def content_hash(graph: Graph) -> str:

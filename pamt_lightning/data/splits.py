@@ -163,8 +163,8 @@ def random_split(
 def stratified_folds(labels: IntArray, num_folds: int, seed: int) -> list[IntArray]:
     """The labelled nodes in disjoint folds of similar size, the labels of each class spread evenly.
 
-    There are fewer folds if there are fewer labels. The only label of a class is in no fold: it
-    always trains.
+    There are fewer folds if there are few labels, so that each has two nodes. The only label of a
+    class is in no fold: it always trains.
     """
     require_in("[2, inf)", whole=True, folds=num_folds)
     labelled = np.flatnonzero(labels >= 0)
@@ -172,8 +172,8 @@ def stratified_folds(labels: IntArray, num_folds: int, seed: int) -> list[IntArr
     order = order[np.argsort(labels[order], kind="stable")]
     counts = np.bincount(labels[labelled]) if len(labelled) else np.zeros(0, int)
     order = order[counts[labels[order]] > 1]
-    num_folds = min(num_folds, len(order))
-    if num_folds < 2:
+    num_folds = max(2, min(num_folds, len(order) // 2))
+    if len(order) < 2:
         raise InputError(
             "Stopping needs validation nodes, but no class has two labelled nodes: label more."
         )

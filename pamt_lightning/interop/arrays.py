@@ -76,6 +76,8 @@ def arrays_from_ends(
 ) -> GraphArrays:
     """The arrays of a graph from the ids of the ends of its edges; see `Graph.from_edges`."""
     values = None if weights is None else _weights(weights, len(sources))
+    if hasattr(labels, "to_dict") and not _counts_rows(labels):
+        labels = labels.to_dict()  # a pandas Series with ids in its index
     sizes = {
         "node_ids": None if node_ids is None else len(node_ids),
         "features": None if features is None else int(np.shape(features)[0]),
@@ -149,6 +151,11 @@ def arrays_from_matrix(
         feature_names=names,
         report=report,
     )
+
+
+def _counts_rows(labels: Any) -> bool:
+    index = getattr(labels, "index", None)
+    return type(index).__name__ == "RangeIndex" or not hasattr(index, "is_unique")
 
 
 def _ends(edges: Any) -> tuple[Array, Array]:

@@ -32,10 +32,22 @@ def find_column(
             hint = did_you_mean(given, names) or f" Its columns: {', '.join(names[:20])}."
             raise InputError(f"{table} has no column {given!r} for `{role}`.{hint}")
         return given
+    return next(iter(_spelled(role, names)), None)
+
+
+def _spelled(role: str, names: Iterable[str]) -> list[str]:
+    """The columns that look like that role; `y` beside `x` is a coordinate, not a label."""
     by_key: dict[str, str] = {}
     for name in names:
         by_key.setdefault(re.sub(r"[\s-]", "_", name.strip().lower()), name)
-    return next((by_key[each] for each in SPELLINGS[role] if each in by_key), None)
+    found = [each for each in SPELLINGS[role] if each in by_key]
+    return [by_key[each] for each in found if not (each == "y" and "x" in by_key)]
+
+
+def other_labels(columns: Sequence[str], label: str | None) -> list[str]:
+    """What looks like a label too, and as an attribute would give the labels away."""
+    found = [name for name in _spelled("label", columns) if name != label]
+    return found if label is not None else []
 
 
 @dataclass(frozen=True)
@@ -85,4 +97,9 @@ class Columns:
     def check_kinds(self, columns: Sequence[str], table: str) -> None:
         """Refuse a kind of a column that is not there."""
         for name, kind in self.kinds.items():
+            if kind not in _KINDS:
+                known = ", ".join(_KINDS)
+                raise InputError(f"the kind of a column must be one of {known}, got {kind!r}.")
             find_column(kind, columns, name, table)
+        for name in self.skipped:
+            find_column(_SKIP, columns, name, table)

@@ -105,7 +105,8 @@ def undirected_graph(
         directed.data[:] = 1.0
     transposed = sp.csr_array(directed.T)
     both_ways = int(directed.multiply(transposed.astype(bool)).nnz)
-    is_symmetric = both_ways == directed.nnz and abs(directed - transposed).max() == 0
+    difference = sp.csr_array(directed - transposed)
+    is_symmetric = both_ways == directed.nnz and not difference.data.any()
     if opposite == "sum" and not is_symmetric and repeated != "ignore":
         joined = sp.csr_array(directed + transposed)
     else:

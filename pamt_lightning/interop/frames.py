@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from pamt_lightning.errors import InputError
 from pamt_lightning.interop.arrays import GraphArrays, arrays_from_ends
-from pamt_lightning.interop.columns import find_column
+from pamt_lightning.interop.columns import Columns, find_column, other_labels
 from pamt_lightning.interop.edges import Array, Opposite, Repeated, id_array
 from pamt_lightning.interop.table import AttributeTable
 
@@ -34,6 +34,8 @@ def arrays_from_frames(
     opposite: Opposite = "max",
 ) -> tuple[GraphArrays, str]:
     """The arrays of a graph from two tables, and what was taken from which column."""
+    edges = edges.rename(columns=str)
+    nodes = None if nodes is None else nodes.rename(columns=str)
     ends = [
         find_column("source", edges.columns, source, "`edges`"),
         find_column("target", edges.columns, target, "`edges`"),
@@ -63,7 +65,8 @@ def arrays_from_frames(
     others = [name for name in nodes.columns if name not in (id_column, label_column)]
     columns = list(others) if features is None else list(features)
     for name in columns:
-        find_column("id", nodes.columns, name, "`nodes`")  # each must be there
+        find_column("features", nodes.columns, name, "`nodes`")  # each must be there
+    Columns(kinds=kinds or {}).check_kinds(list(nodes.columns), "`nodes`")
     taken.insert(0, f"ids from {'the index' if id_column is None else f'`{id_column}`'}")
     taken.insert(1, f"labels from `{label_column}`" if label_column else "no labels")
     taken.insert(2, _listed(columns))
@@ -78,7 +81,9 @@ def arrays_from_frames(
         feature_names=None if table is None else table.encoder.feature_names,
         **options,
     )
-    notes = [] if table is None else table.encoder.notes
+    notes = [] if table is None else list(table.encoder.notes)
+    for name in other_labels(columns, label_column):
+        notes.append(f"warning: `{name}` is an attribute but looks like a label")
     return replace(found, table=table), "; ".join([*taken, *notes])
 
 

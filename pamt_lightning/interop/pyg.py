@@ -25,8 +25,9 @@ def arrays_from_pyg(
     edge_index, x, y = data.edge_index, getattr(data, "x", None), getattr(data, "y", None)
     weight = getattr(data, "edge_weight", None)
     name = "edge_weight"
-    attributes = getattr(data, "edge_attr", None)
-    if weight is None and attributes is not None and attributes.numel() == edge_index.shape[1]:
+    attributes: Any = getattr(data, "edge_attr", None)
+    is_number = attributes is not None and attributes.numel() == edge_index.shape[1]
+    if weight is None and is_number and attributes.is_floating_point():
         weight, name = attributes.reshape(-1), "edge_attr"
     num_nodes = int(data.num_nodes)
     if y is not None and y.dim() > 1 and y.shape[-1] != 1:

@@ -27,6 +27,8 @@ _MOST_WORDS = 2000
 _MIN_WORDS = 3  # on average in a text
 _MOST_DISTINCT = 0.5  # share of distinct values above which a short text names its node
 _OTHER, _MISSING = "other", "missing"
+_DATE = r"\d{4}-\d\d(-\d\d)?([T ]|$)"
+_SMALLEST_STD = 1e-12
 _DAY = 86_400_000_000_000  # nanoseconds
 
 
@@ -64,8 +66,10 @@ class Column:
         name, missing = str(values.name), values.isna()
         known = values[~missing]
         numbers = None if kind in ("category", "text") else _as_numbers(known)
+        if kind == "date" and not _is_date(known):
+            numbers = None
         if numbers is None and kind in ("number", "date") and len(known):
-            bad = known[_not_a_number(known)]
+            bad = known[_not_a_date(known) if kind == "date" else _not_a_number(known)]
             got = f", got {bad.iloc[0]!r}" if len(bad) else ""
             raise InputError(f"column `{name}` must hold {kind}s{got}.")
         if len(known) == 0:
@@ -80,7 +84,11 @@ class Column:
             filled = np.full(len(values), median)
             filled[~missing.to_numpy()] = numbers
             std = float(filled.std())
-            return cls(name, found, median, float(filled.mean()), std or 1.0, bool(missing.any()))
+            mean = float(filled.mean())
+            std = (
+                std if std > _SMALLEST_STD * max(1.0, abs(mean)) else 1.0
+            )  # rounding of a constant
+            return cls(name, found, median, mean, std, bool(missing.any()))
         texts = _as_texts(known)
         counts = texts.value_counts()
         if len(counts) == 1 and not missing.any():
@@ -115,7 +123,8 @@ class Column:
         if self.kind in ("number", "date"):
             numbers = _as_numbers(known)
             if numbers is None or not fits_float32(numbers).all():
-                bad = known[_not_a_number(known)]
+                find = _not_a_date if self.kind == "date" else _not_a_number
+                bad = known[find(known)]
                 raise InputError(
                     f"column `{self.name}` must hold {self.kind}s as in the training data, got "
                     f"{bad.iloc[0] if len(bad) else 'infinite ones'!r}."
@@ -314,12 +323,23 @@ def _not_a_number(values: pd.Series[Any]) -> Any:
     return pd.to_numeric(values, errors="coerce").isna()
 
 
+def _not_a_date(values: pd.Series[Any]) -> Any:
+    import pandas as pd
+
+    texts = _as_texts(values)
+    is_date = texts.str.match(_DATE)
+    return (
+        ~is_date
+        | pd.to_datetime(texts.where(is_date), format="ISO8601", errors="coerce", utc=True).isna()
+    )
+
+
 def _dates(values: pd.Series[Any]) -> npt.NDArray[np.float64] | None:
     """Texts such as 2026-11-20 as days since 1970; None if one of them is something else."""
     import pandas as pd
 
     texts = _as_texts(values)
-    if len(texts) == 0 or not texts.iloc[:100].str.match(r"\d{4}-\d\d(-\d\d)?([T ]|$)").all():
+    if len(texts) == 0 or not texts.iloc[:100].str.match(_DATE).all():
         return None
     found = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     return None if found.isna().any() else _days(found)
@@ -333,6 +353,11 @@ def _days(values: pd.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def _as_texts(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Texts; whole numbers are written without a point, which missing values would give them."""
+    if values.dtype.kind == "f":
+        numbers = values.to_numpy(dtype=np.float64)
+        if (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all():
+            values = values.astype(np.int64)
     return values.astype(str).str.strip()
 
 

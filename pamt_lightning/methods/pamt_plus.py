@@ -206,7 +206,6 @@ class PAMTPlusModule(PTAModule):
         self.register_buffer("pool_metrics", torch.tensor([-1.0, torch.inf]))
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._views_out_of_fold: dict[str, OutOfFold] = {}
-        self._val_classes = torch.empty(0, dtype=torch.int64)
         self._fit: FitInputs | None = None
         # The attributes of each pass of an epoch, of the views that drop nodes.
         self._passes: dict[str, list[Tensor]] = {}
@@ -463,7 +462,6 @@ class PAMTPlusModule(PTAModule):
         self.load_state_dict(self.kept_state())
         batch, was_training = self.fit_batch, self.training
         index, y = batch.val_index, batch.graph.y[batch.val_index]
-        self._val_classes = y
         self.eval()
         views = dict(self._predictions(batch, self.fit_inputs.views))
         self.train(was_training)
@@ -481,11 +479,14 @@ class PAMTPlusModule(PTAModule):
 
     def out_of_fold_probs(self) -> Tensor | None:
         """The pool of each half of the validation nodes, fitted to the other half."""
-        views = [self._views_out_of_fold.get(name) for name in self.views]
-        if self.out_of_fold is None or any(view is None or view.probs is None for view in views):
+        tracked = [self._views_out_of_fold.get(name) for name in self.views]
+        views = [each.probs.cpu() for each in tracked if each and each.probs is not None]
+        first = tracked[0]
+        if self.out_of_fold is None or len(views) < len(self.views) or not first:
             return None
-        y = self._val_classes
-        halves = torch.stack([view.probs for view in views if view and view.probs is not None], 1)
+        if first.y is None:
+            return None
+        y, halves = first.y.cpu(), torch.stack(views, 1)
         found = torch.zeros_like(halves[0, 0])
         for half in range(2):
             log_probs = log_probabilities(halves[half])

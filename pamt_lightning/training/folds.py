@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from pamt_lightning.data.datamodule import GraphDataModule
-from pamt_lightning.errors import InputError
+from pamt_lightning.data.splits import stratified_folds
+from pamt_lightning.errors import CheckpointError, InputError
 from pamt_lightning.graph import Graph
 from pamt_lightning.training.config import CONFIG, RunConfig
 from pamt_lightning.training.folders import RESULTS, choose_folder
@@ -24,8 +25,9 @@ from pamt_lightning.training.run import (
     as_saved,
     build_data,
     evaluate,
-    predict_all,
+    predict_mean,
     run,
+    what_is_left,
 )
 from pamt_lightning.training.stopping import BEST, LAST
 
@@ -101,27 +103,35 @@ def run_folds(
     place = None
     if folder or root or resume:
         place = choose_folder(data, config.method, config.seed, folder, root, resume)
+    path = place.path if place else None
+    if path:
+        as_saved(config, data).save(path / CONFIG)  # what a run that is interrupted resumes with
     runs = []
     try:
         for fold in range(1, num_folds + 1):
             if not quiet:
                 print(f"model {fold} of {num_folds}", file=sys.stderr)
-            runs.append(_run_fold(config, data, fold, place.path if place else None, quiet))
-    except BaseException:
-        if place:
+            runs.append(_run_fold(config, data, fold, path, quiet))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {what_is_left(place)}") from None
+    finally:
+        if place and len(runs) < num_folds:
             place.remove_if_unused()
-        raise
-    probs = torch.stack([predict_all(each.model, data) for each in runs]).mean(0)
     record = _record(config, data, runs)
-    path = place.path if place else None
+    probs = predict_mean([each.model for each in runs], data)
     if path:
-        as_saved(config, data).save(path / CONFIG)
         write_results(path / RESULTS, record)
     return FoldsResult(config, record, tuple(runs), data, probs, path)
 
 
 def predict_folds(config: RunConfig, folder: Path) -> tuple[Tensor, GraphDataModule]:
     """The mean of the predictions of all models of a run on some data."""
+    finished = folder / RESULTS
+    if not finished.is_file():
+        raise CheckpointError(
+            f"{folder} is not finished: it has no {RESULTS}. Resume it with pamt fit --ckpt_path "
+            f"{folder}."
+        )
     data = build_data(config, None)
     found = [
         evaluate(config, path / BEST, "predict", datamodule=data)[0]
@@ -146,7 +156,7 @@ def with_default_split(config: RunConfig) -> RunConfig:
         return config
     if config.trainer.get("fast_dev_run"):
         return config
-    fold = 1 if _has_several_devices(config) else None
+    fold = data.get("fold") or (1 if _has_several_devices(config) else None)
     return replace(config, data={**data, "split": "all", "fold": fold})
 
 
@@ -156,14 +166,22 @@ def uses_all_labels(config: RunConfig) -> bool:
 
 
 def _has_several_devices(config: RunConfig) -> bool:
-    trainer = config.trainer
-    return str(trainer.get("devices", 1)) != "1" or int(trainer.get("num_nodes", 1)) > 1
+    devices: Any = config.trainer.get("devices", 1)
+    if isinstance(devices, str):
+        devices = devices.strip()
+        if "," in devices:
+            devices = [part for part in devices.split(",") if part.strip()]
+        elif devices != "auto":
+            devices = int(devices)
+    if devices in ("auto", -1):
+        devices = torch.cuda.device_count()
+    count = len(devices) if isinstance(devices, (list, tuple)) else int(devices or 1)
+    return count > 1 or int(config.trainer.get("num_nodes") or 1) > 1
 
 
 def count_folds(labels: np.ndarray[Any, Any], data: GraphDataModule) -> int:
     """The number of models: fewer if there are few labels."""
-    counts = np.bincount(labels[labels >= 0])
-    return int(min(data.folds, counts[counts > 1].sum()))
+    return len(stratified_folds(labels, data.folds, data.split_seed))
 
 
 def fold_folders(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -85,7 +85,7 @@ def run(
 ) -> RunResult:
     """Train a method, test its best state and report.
 
-    With the split ``all``, `run_folds` trains a model for each fold.
+    With the split ``all``, `run_folds` trains a model for each fold, `run` that of one ``fold``.
 
     Args:
         config: The run.
@@ -107,6 +107,10 @@ def run(
         raise InputError("`resume`='last' needs `folder` or `root`.")
     with _lightning_errors():
         config = config.complete()
+        if config.data.get("split") == "all" and config.data.get("fold") is None:
+            raise InputError(
+                "`split`='all' trains several models: use run_folds, or name a `fold`."
+            )
         pl.seed_everything(config.seed, workers=True, verbose=False)
         datamodule = build_data(config, graph) if datamodule is None else datamodule
         model = _build_model(config, datamodule.num_features, datamodule.num_classes)
@@ -148,12 +152,13 @@ def _run(
     if folder and checkpoint is None:
         saved.save(folder / CONFIG)
     _fit(trainer, model, datamodule, place)
+    if stopping.best_state:  # a finished run that is resumed is not trained and has its last state
+        model.load_state_dict(stopping.best_state)
     if not stopping.best_state and not config.trainer.get("fast_dev_run"):
         # With max_epochs=0 Lightning skips the training and its hooks.
         raise InputError("nothing was trained: `trainer.max_epochs` must be 1 or more.")
     tested: Mapping[str, float] = {}
     if config.test and datamodule.split and len(datamodule.split.test):
-        # A finished run that is resumed is not trained, so its model holds the last state.
         best = place.path / BEST if place and (place.path / BEST).is_file() else None
         (tested,) = trainer.test(
             model, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True
@@ -175,31 +180,37 @@ def _fit(
     try:
         trainer.fit(model, datamodule=datamodule, ckpt_path=resumed, weights_only=True)
     except SystemExit:  # what Lightning makes of Ctrl-C
-        raise KeyboardInterrupt(f"interrupted; {_what_is_left(place)}") from None
+        raise KeyboardInterrupt(f"interrupted; {what_is_left(place)}") from None
     except RuntimeError as error:
         if trainer.world_size == 1 or not _LOST.search(str(error)):
             raise
-        raise InputError(f"another process of this run has ended; {_what_is_left(place)}") from None
+        raise InputError(f"another process of this run has ended; {what_is_left(place)}") from None
 
 
-def _what_is_left(place: RunFolder | None) -> str:
+def what_is_left(place: RunFolder | None) -> str:
+    """How an interrupted run can be resumed."""
     if place and place.has_checkpoint:
         return f"resume with: pamt fit --ckpt_path {place.path}"
     removed = f", and {place.path} is removed" if place and place.is_new else ""
     return f"nothing was saved yet{removed}."
 
 
-def predict_all(model: NodeClassificationModule, datamodule: GraphDataModule) -> Tensor:
-    """Class probabilities that a module in memory gives to every node of its data."""
+def predict_mean(models: Sequence[NodeClassificationModule], datamodule: GraphDataModule) -> Tensor:
+    """The mean of the class probabilities that modules in memory give to every node."""
+    first = models[0]
     datamodule.setup("predict")
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode():
-        dtype = model.dtype if isinstance(model.dtype, torch.dtype) else torch.float32
-        batch = GraphBatch.from_graph(datamodule.graph, dtype, datamodule.effective_batch_size)
-        probs = model.predict_nodes(batch).probs.cpu()
-    model.train(was_training)
-    return probs.clone()
+    if first.predicts_from_labels:
+        datamodule.use_all_labels()
+    dtype = first.dtype if isinstance(first.dtype, torch.dtype) else torch.float32
+    batch = GraphBatch.from_graph(datamodule.graph, dtype, datamodule.effective_batch_size)
+    found = []
+    for model in models:
+        was_training = model.training
+        model.eval()
+        with torch.no_grad():
+            found.append(model.predict_nodes(batch).probs.cpu())
+        model.train(was_training)
+    return torch.stack(found).mean(0)
 
 
 def evaluate(
@@ -228,6 +239,8 @@ def evaluate(
             )
         if model.predicts_from_labels:
             datamodule.setup("test")  # a prediction alone makes no split
+            if datamodule.split_name == "all":
+                datamodule.use_all_labels()
         options = {} if stage == "predict" else {"verbose": False}
         call = getattr(_build_trainer(config, []), stage)
         found = call(model, datamodule=datamodule, ckpt_path=file, weights_only=True, **options)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pamt_lightning.errors import InputError
-from pamt_lightning.interop.columns import Columns, find_column
+from pamt_lightning.interop.columns import Columns, find_column, other_labels
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ from pamt_lightning.interop.columns import Columns, find_column
         ("source", ["from", "src"], "src"),  # the more telling one
         ("target", ["weight"], None),
         ("weight", ["Weight", "weight"], "Weight"),
+        ("label", ["x", "y"], None),  # coordinates
+        ("label", ["x", "y", "class"], "class"),
     ],
 )
 def test_common_spellings_are_recognised(role: str, columns: list[str], found: str | None) -> None:
@@ -37,4 +39,10 @@ def test_columns_are_named_by_role() -> None:
         with pytest.raises(InputError, match="`columns` must be ROLE=NAME"):
             Columns.parse(text)
     with pytest.raises(InputError, match="t has no column 'zip' for `category`"):
-        found.check_kinds(["a"], "t")
+        found.check_kinds(["a", "b"], "t")
+    with pytest.raises(InputError, match="no column 'b' for `skip`"):
+        found.check_kinds(["a", "zip"], "t")
+    with pytest.raises(InputError, match=r"must be one of number, .* got 'categorical'"):
+        Columns(kinds={"a": "categorical"}).check_kinds(["a"], "t")
+    assert other_labels(["id", "label", "target"], "label") == ["target"]
+    assert other_labels(["id", "target"], None) == []

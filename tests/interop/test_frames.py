@@ -69,7 +69,7 @@ def test_columns_of_all_kinds_are_encoded_and_reported(capsys: pytest.CaptureFix
     assert "`age` number, missing: median and a column; `kind` 1 cat" in capsys.readouterr().out
     assert graph.table is not None
     text = Graph.from_pandas(nodes, EDGES, kinds={"age": "category"})
-    assert text.feature_names[:2] == ("age=1.0", "age=2.0")
+    assert text.feature_names[:2] == ("age=1", "age=2")
 
 
 def test_sparse_columns_stay_sparse() -> None:

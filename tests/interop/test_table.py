@@ -153,3 +153,26 @@ def test_other_tables_are_refused(
         encoder.transform(table)
     with pytest.raises(InputError, match="infinite"):
         TableEncoder.fit(pd.DataFrame({"a": [np.inf, 1.0]}))
+
+
+def test_whole_numbers_as_categories_are_the_same_with_and_without_missing_ones() -> None:
+    known, gaps = pd.DataFrame({"k": [1, 2, 1, 2]}), pd.DataFrame({"k": [1, 2, None, 1, 2]})
+    for fitted, other in ((known, gaps), (gaps, known)):
+        encoder = TableEncoder.fit(fitted, {"k": "category"})
+        assert encoder.columns[0].categories == ("1", "2")
+        assert columns_of(encoder, other)["k=other"] == [0] * len(other)
+
+
+def test_a_constant_has_no_deviation_even_if_rounding_gives_it_one() -> None:
+    table = pd.DataFrame({"a": [0.1] * 3, "b": ["x", "y", "x"]})
+    assert np.array([0.1] * 3).std() > 0
+    new = pd.DataFrame({"a": [0.2], "b": ["x"]})
+    assert abs(columns_of(TableEncoder.fit(table), new)["a"][0]) < 1
+
+
+def test_what_the_user_says_of_a_column_must_be_true() -> None:
+    dates = pd.DataFrame({"a": ["2020-01-01", "2020-02-30"]})
+    with pytest.raises(InputError, match="`a` must hold dates, got '2020-02-30'"):
+        TableEncoder.fit(dates, {"a": "date"})
+    with pytest.raises(InputError, match="`a` must hold dates"):
+        TableEncoder.fit(pd.DataFrame({"a": [1, 2]}), {"a": "date"})

@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from pamt_lightning.cli.main import main
+from pamt_lightning.data.datamodule import GraphDataModule
+from pamt_lightning.data.splits import stratified_folds
 from pamt_lightning.errors import InputError
 from pamt_lightning.graph import Graph
+from pamt_lightning.training import folds as folds_module
 from pamt_lightning.training.config import RunConfig
 from pamt_lightning.training.folds import (
     estimate,
@@ -20,6 +23,7 @@ from pamt_lightning.training.folds import (
     wilson_interval,
     with_default_split,
 )
+from pamt_lightning.training.run import run
 from tests.small_run import failed, output_of, results, rows_of, write_own_graph
 
 QUIET = ["--trainer.enable_progress_bar", "false"]
@@ -121,11 +125,16 @@ def test_it_is_the_default_for_own_graphs_only() -> None:
     assert split(own) == ("all", None, True)
     assert split({"split": "all"}) == ("all", None, True)
     assert split({**own, "split": "all", "fold": 1}) == ("all", 1, False)
+    assert split({**own, "fold": 2}) == ("all", 2, False)
     for data in ({}, {"dataset": "pubmed"}, {**own, "train": 20}, {**own, "split_path": "s"}):
         assert split(data) == (None, None, False)
     assert split({**own, "split": "random"}) == ("random", None, False)
     assert split(own, fast_dev_run=True) == (None, None, False)
     assert split(own, devices=2) == ("all", 1, False)  # one model
+    for single in ("1", "auto", [0], "0,", None, -1):  # this machine has no GPU
+        assert split(own, devices=single)[2] or torch.cuda.device_count() > 1
+    for several in ("2", [0, 1], "0,1"):
+        assert not split(own, devices=several)[2]
     assert split(own, num_nodes=4) == ("all", 1, False)
 
 
@@ -163,3 +172,57 @@ def test_several_devices_and_sizes_of_parts_are_refused(graph: Graph) -> None:
         run_folds(RunConfig.create("PAMT", trainer={"devices": 2}), graph=graph)
     with pytest.raises(InputError, match="`split`='all' uses every label: leave out `train`"):
         run_folds(RunConfig.create("PAMT", data={"train": 5}), graph=graph)
+
+
+def test_a_fold_goes_with_the_split_all(graph: Graph) -> None:
+    with pytest.raises(InputError, match="`fold` goes with `split`='all', got 'random'"):
+        GraphDataModule(graph=graph, fold=1)
+    with pytest.raises(InputError, match="use run_folds, or name a `fold`"):
+        run(RunConfig.create("PAMT", data={"split": "all"}), graph=graph)
+
+
+@pytest.mark.parametrize("method", ["PAMT_plus", "SGC", "PAMT"])
+def test_a_finished_run_that_is_resumed_has_the_same_predictions(
+    method: str, graph: Graph, tmp_path: Path
+) -> None:
+    """It is not trained again, so its modules must get the best state from the files."""
+    first = run_folds(config(method), graph=graph, folder=tmp_path / "r", quiet=True)
+    again = run_folds(config(method), graph=graph, folder=tmp_path / "r", resume="last", quiet=True)
+    assert torch.equal(first.probs, again.probs)
+    assert first.record["estimate"] == again.record["estimate"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_interrupted_run_names_its_folder_and_resumes_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_own_graph(Path("mine"))
+    options = ["--data.path", "mine", *QUIET, "--trainer.max_epochs", "3", "--data.folds", "3"]
+    output_of(["fit", *options, "--run_dir", "whole"])
+    with monkeypatch.context() as patch:
+        real = run
+
+        def interrupted(part: RunConfig, **keywords: Any) -> Any:
+            if part.data["fold"] == 2:
+                raise KeyboardInterrupt
+            return real(part, **keywords)
+
+        patch.setattr(folds_module, "run", interrupted)
+        _, errors = output_of(["fit", *options, "--run_dir", "r"], 130)
+        assert "interrupted; resume with: pamt fit --ckpt_path r" in errors
+    assert "is not finished" in failed(["predict", "--ckpt_path", "r"])
+    output_of(["fit", "--ckpt_path", "r", *QUIET])
+    assert results("r")["estimate"] == results("whole")["estimate"]
+
+
+def test_label_propagation_predicts_from_all_labels(graph: Graph) -> None:
+    result = run_folds(config("LabelPropagation"), graph=graph, quiet=True)
+    known = torch.nonzero(graph.y >= 0).flatten()
+    assert torch.equal(result.probs[known].argmax(1), graph.y[known])
+
+
+def test_folds_have_two_nodes_or_more() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 1, 1, -1])
+    for asked, sizes in ((2, [4, 3]), (3, [3, 2, 2]), (10, [3, 2, 2])):
+        assert [len(fold) for fold in stratified_folds(labels, asked, 0)] == sizes
+    assert len(stratified_folds(np.array([0, 0, 1]), 5, 0)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,11 @@ from pamt_lightning.data.raw import not_utf8
 from pamt_lightning.errors import InputError
 
 _DELIMITERS = (",", ";", "\t")
+
+
+def cannot_read(path: Path, error: Exception) -> InputError:
+    """The error for a file that is damaged or cannot be opened."""
+    return InputError(f"{path} cannot be read ({error}). Copy or write it again.")
 
 
 class CsvFile:
@@ -35,6 +41,8 @@ class CsvFile:
                 first_line = file.readline()
         except UnicodeDecodeError:
             raise not_utf8(path) from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise cannot_read(path, error) from None
         headers = []
         for delimiter in _DELIMITERS:
             names = [*map(str.strip, next(csv.reader([first_line], delimiter=delimiter), []))]
@@ -68,6 +76,8 @@ class CsvFile:
                     line = reader.line_num + 1
         except UnicodeDecodeError:
             raise not_utf8(self.path) from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise cannot_read(self.path, error) from None
         except csv.Error as error:
             fix = 'Close each double quote; inside a quoted text write it twice ("").'
             problem = f"the row cannot be split into cells ({error})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +18,13 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from pamt_lightning.data.own.csv_file import CsvFile
+from pamt_lightning.data.own.csv_file import CsvFile, cannot_read
 from pamt_lightning.data.own.options import ReadOptions
 from pamt_lightning.data.raw import RawGraph, not_utf8
-from pamt_lightning.errors import InputError
-from pamt_lightning.interop.columns import Columns
+from pamt_lightning.errors import InputError, error_context
+from pamt_lightning.interop.columns import Columns, other_labels
 from pamt_lightning.interop.features import fits_float32, structural_features
-from pamt_lightning.interop.labels import number_labels, sort_class_names
+from pamt_lightning.interop.labels import encode_labels, number_labels, sort_class_names
 from pamt_lightning.interop.table import AttributeTable
 
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -51,7 +52,7 @@ def read_tables(nodes: Path | None, edges: Path, options: ReadOptions) -> RawGra
     columns = options.columns
     edge_table = Table(edges, ("source", "target"), ("weight",), columns)
     if nodes is None:
-        ends = pd.concat([edge_table.role("source"), edge_table.role("target")])
+        ends = pd.concat([_filled(edge_table, role) for role in ("source", "target")])
         ids = pd.Index(ends.unique()).sort_values()
         node_table = None
     else:
@@ -62,16 +63,20 @@ def read_tables(nodes: Path | None, edges: Path, options: ReadOptions) -> RawGra
     labels = np.full(len(ids), -1)
     class_names: tuple[str, ...] = ()
     if node_table is not None and "label" in node_table.roles:
-        texts = node_table.role("label").str.strip()
-        class_names = sort_class_names(text for text in texts.unique() if text)
-        codes, distinct = pd.factorize(texts)
-        labels = number_labels(distinct.tolist(), class_names)[codes]
+        labels, class_names = _labels(node_table)
     if attributes is None:
         features, names = structural_features(adjacency)
         notes = [f"no attributes: {len(names)} columns from degrees, PageRank and positions"]
     else:
         features, names = attributes.features, attributes.encoder.feature_names
-        notes = attributes.encoder.notes
+        notes = list(attributes.encoder.notes)
+    if node_table is not None:
+        for name in other_labels(list(node_table.frame.columns), node_table.roles.get("label")):
+            if name not in columns.skipped:
+                notes.append(
+                    f"warning: `{name}` is an attribute but looks like a label; if it is one, "
+                    f"leave it out: --data.columns skip={name}"
+                )
     return RawGraph(
         adjacency=adjacency,
         features=features,
@@ -95,7 +100,7 @@ class Table:
     def __init__(
         self, path: Path, required: Sequence[str], optional: Sequence[str], columns: Columns
     ) -> None:
-        self.path = path
+        self.path, self.kinds = path, columns.kinds
         self.csv = None if path.suffix == ".parquet" else CsvFile(path)
         names = self.csv.columns if self.csv else _parquet_columns(path)
         self.roles = {}
@@ -124,8 +129,6 @@ class Table:
         values = self.frame[self.roles[role]]
         if values.isna().any():
             values = values.astype(object).where(values.notna(), "")
-        if role == "label" and values.dtype.kind in "biu":
-            values = values.map(str)
         return values
 
     def error(self, row: int | None, message: str) -> InputError:
@@ -137,6 +140,7 @@ class Table:
 
     def _read_csv(self, file: CsvFile) -> pd.DataFrame:
         texts = set(self.roles.values()) - {self.roles.get("weight")}
+        as_written = [name for name, kind in self.kinds.items() if kind in ("category", "text")]
         others = [name for name in file.columns if name not in texts]
         try:
             with warnings.catch_warnings():
@@ -147,7 +151,7 @@ class Table:
                     header=0,
                     names=file.columns,
                     index_col=False,
-                    dtype=dict.fromkeys(texts, str),
+                    dtype=dict.fromkeys([*texts, *as_written], str),
                     keep_default_na=False,
                     na_values={name: list(_MISSING) for name in others},
                     encoding="utf-8-sig",
@@ -155,6 +159,8 @@ class Table:
                 )
         except UnicodeDecodeError:
             raise not_utf8(self.path) from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise cannot_read(self.path, error) from None
         except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
             for _ in file.rows():  # names the line
                 pass
@@ -199,11 +205,33 @@ def _ids(table: Table) -> pd.Index[Any]:
     return index
 
 
+def _filled(table: Table, role: str) -> pd.Series[Any]:
+    """The ends of the edges, none of which is missing."""
+    values = table.role(role)
+    empty = np.flatnonzero(values.astype(str).str.strip() == "")
+    if len(empty):
+        raise table.error(int(empty[0]), f"the {role} is empty. Fill it in, or remove the edge.")
+    if len(values) == 0:
+        raise InputError(f"{table.path}, line 2: there are no edges. Add one row per edge.")
+    return values
+
+
+def _labels(table: Table) -> tuple[Any, tuple[str, ...]]:
+    """The classes: texts of a text file as they are, those of a Parquet file of any kind."""
+    if table.csv is None:
+        with error_context(str(table.path)):
+            return encode_labels(table.frame[table.roles["label"]])
+    texts = table.role("label").str.strip()
+    class_names = sort_class_names(text for text in texts.unique() if text)
+    codes, distinct = pd.factorize(texts)
+    return number_labels(distinct.tolist(), class_names)[codes], class_names
+
+
 def _attributes(table: Table, columns: Columns) -> AttributeTable | None:
     """The other columns as attributes; None if there are none."""
     names = [name for name in table.frame.columns if name not in table.roles.values()]
-    names = [name for name in names if name not in columns.skipped]
     columns.check_kinds(names, str(table.path))
+    names = [name for name in names if name not in columns.skipped]
     if not names:
         return None
     frame = table.frame[names]
@@ -228,6 +256,14 @@ def _check_numbers(table: Table, values: pd.Series[Any], kind: str | None) -> No
             )
     elif values.dtype.kind not in "biuM" and kind not in ("category", "text"):
         known = values.dropna()
+        is_comma = known.astype(str).str.fullmatch(r"\s*[-+]?\d*,\d+\s*")
+        if len(known) and is_comma.mean() > 0.5:
+            bad = known[is_comma]
+            raise table.error(
+                int(np.flatnonzero(values.index == bad.index[0])[0]),
+                f"column `{values.name}` holds {bad.iloc[0]!r}. Write numbers with a decimal point "
+                "and without separators of thousands.",
+            )
         is_text = pd.to_numeric(known, errors="coerce").isna()
         if len(known) and is_text.any() and (kind == "number" or is_text.mean() < 0.5):
             bad = known[is_text]
@@ -259,10 +295,14 @@ def _positions(table: Table, role: str, ids: pd.Index[Any], nodes_file: str) -> 
     """The node of each end; which is the source does not matter in an undirected graph."""
     values = table.role(role)
     if ids.dtype.kind in "iu" and values.dtype.kind not in "iu":
-        values = pd.to_numeric(values, errors="coerce").fillna(-1).astype(np.int64)
+        numbers = pd.to_numeric(values, errors="coerce")
+        is_whole = numbers.notna() & (numbers % 1 == 0)
+        values = numbers.where(is_whole, 0).astype(np.int64)
+        found = np.where(is_whole, ids.get_indexer(pd.Index(values)), -1)
     elif ids.dtype.kind not in "iu" and values.dtype.kind in "iu":
-        values = values.map(str)
-    found = ids.get_indexer(pd.Index(values))
+        found = ids.get_indexer(pd.Index(values.map(str)))
+    else:
+        found = ids.get_indexer(pd.Index(values))
     unknown = np.flatnonzero(found < 0)
     if len(unknown):
         node_id = table.frame[table.roles[role]].iloc[unknown[0]]
@@ -305,6 +345,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     from pyarrow import ArrowException
 
     try:
-        return pd.read_parquet(path)
+        frame = pd.read_parquet(path)
     except (ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is not a readable Parquet file ({error}).") from None
+    return frame.reset_index() if any(frame.index.names) else frame  # pandas stores ids there

@@ -223,3 +223,63 @@ def test_each_defect_is_reported_with_file_and_line(tmp_path: Path, file: str, n
     text = message(tmp_path, **{file: content})
     assert text.startswith(f"DIR/{file}.csv, line {line}: ")
     assert part in text
+
+
+@pytest.mark.parametrize("labels", [[0.0, None, 1.0], [0, -1, 1], ["0", None, "1"], [0, None, 1]])
+def test_labels_of_a_parquet_file_may_be_of_any_kind(labels: list[Any], tmp_path: Path) -> None:
+    kind = "Int64" if labels == [0, None, 1] else None
+    column = pd.Series(labels, dtype=kind) if kind else labels
+    pd.DataFrame({"id": [1, 2, 3], "label": column}).to_parquet(tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    raw = read_tables(tmp_path / "nodes.parquet", tmp_path / "edges.csv", ReadOptions())
+    assert raw.class_names == ("0", "1")
+    assert raw.labels.tolist() == [0, -1, 1]
+
+
+def test_ids_that_pandas_stored_as_the_index_are_found(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "f": [1.0, 2.0]}).set_index("id")
+    frame.to_parquet(tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    raw = read_tables(tmp_path / "nodes.parquet", tmp_path / "edges.csv", ReadOptions())
+    assert raw.node_ids.tolist() == ["a", "b"]
+
+
+def test_a_second_label_column_is_warned_of(tmp_path: Path) -> None:
+    nodes = "id,label,target,f\na,x,1,1\nb,y,0,2\nc,x,1,3\n"
+    raw = read(tmp_path, nodes)
+    assert "warning: `target` is an attribute but looks like a label" in raw.notes[-1]
+    skipped = read(tmp_path, nodes, options=ReadOptions(Columns.parse("skip=target")))
+    assert skipped.feature_names == ("f",)
+    assert not any("warning" in note for note in skipped.notes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (None, "source,target\n", "there are no edges"),
+        (None, "source,target\na,b\n,c\n", "line 3: the source is empty"),
+        ("id,f\n1,1\n2,1\n", "source,target\n1,2\n1.5,2\n", "the source '1.5' is not an `id`"),
+        ("id;f\na;1,5\nb;2,5\nc;3\n", "source;target\na;b\n", "line 2: column `f` holds '1,5'"),
+    ],
+)
+def test_defects_that_would_be_misread_are_named(
+    nodes: str | None, edges: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "edges.csv").write_text(edges)
+    (tmp_path / "nodes.csv").write_text(nodes or "")
+    with pytest.raises(InputError, match=message):
+        read_tables(
+            None if nodes is None else tmp_path / "nodes.csv", tmp_path / "edges.csv", ReadOptions()
+        )
+
+
+def test_leading_zeros_of_categories_stay(tmp_path: Path) -> None:
+    nodes = "id,zip\na,01234\nb,01234\nc,9\nd,9\n"
+    raw = read(tmp_path, nodes, options=ReadOptions(Columns.parse("category=zip")))
+    assert raw.feature_names == ("zip=01234", "zip=9", "zip=other")
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv.gz").write_bytes(b"\x1f\x8bnot really")
+    with pytest.raises(InputError, match=r"edges\.csv\.gz cannot be read"):
+        read_tables(None, tmp_path / "edges.csv.gz", ReadOptions())
