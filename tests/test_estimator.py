@@ -71,10 +71,11 @@ def test_three_ways_to_fit_give_the_same_model(fitted: PAMTClassifier, graph: Gr
     adjacency = torch.Tensor.to_dense(graph.adjacency).numpy()
     x, y = graph.x.to_dense().numpy(), graph.labels
     plain = PAMTClassifier("PAMT", trainer=FAST).fit(x, y, adjacency=adjacency)
-    assert np.array_equal(plain.probabilities_, fitted.probabilities_)
+    same = pytest.approx(fitted.probabilities_, abs=1e-3)  # sums of several threads
+    assert plain.probabilities_ == same
     nodes = np.flatnonzero(graph.y.numpy() >= 0)
     by_id = PAMTClassifier("PAMT", graph=graph, trainer=FAST).fit(nodes, y[nodes])
-    assert np.array_equal(by_id.probabilities_, fitted.probabilities_)
+    assert by_id.probabilities_ == same
     assert by_id.predict(nodes[:5]).tolist() == fitted.predict()[nodes[:5]].tolist()
     assert by_id.predict_proba(nodes[:5, None]).shape == (5, 4)
 

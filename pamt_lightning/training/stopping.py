@@ -25,7 +25,8 @@ class BestStopping(Checkpoint):
     """Stop when neither accuracy nor loss has improved for long; keep the best state.
 
     The published protocol: patience is reset whenever ``val_acc`` *or* ``val_loss`` reaches its
-    best value so far; the best state is that with the highest accuracy, then with the lowest loss.
+    best value so far, an accuracy of 1 once only; the best state is that with the highest
+    accuracy, then with the lowest loss.
     A method may ask for a number of epochs before (`NodeClassificationModule.min_epochs`).
     When the training ends, the module and ``best.ckpt`` hold that state.
 
@@ -68,7 +69,8 @@ class BestStopping(Checkpoint):
 
     def update(self, acc: float, loss: float) -> bool:
         """Record a validation; return whether its state is the best so far."""
-        reset = acc >= self.top_acc or loss <= self.low_loss
+        # A small validation set is soon all right; that would reset the patience without end.
+        reset = acc > self.top_acc or self.top_acc == acc < 1.0 or loss <= self.low_loss
         self.wait = 0 if reset else self.wait + 1
         self.top_acc, self.low_loss = max(self.top_acc, acc), min(self.low_loss, loss)
         if (acc, -loss) > (self.best_acc, -self.best_loss):
